@@ -1,0 +1,27 @@
+#include "tests/testing/testing.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/base/status.h"
+
+namespace tandem::testing {
+
+std::string TestData(const std::string& name) {
+  // __FILE__ is absolute: CMake compiles sources by absolute path.
+  const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "data";
+  return name.empty() ? folder.string() : (folder / name).string();
+}
+
+TempDir::TempDir() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "tandem-test-XXXXXX").string();
+  TANDEM_CHECK(mkdtemp(pattern.data()) != nullptr, pattern);
+  path_ = pattern;
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace tandem::testing
