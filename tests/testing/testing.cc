@@ -8,8 +8,7 @@
 namespace tandem::testing {
 
 std::string TestData(const std::string& name) {
-  // __FILE__ is absolute: CMake compiles sources by absolute path.
-  const auto folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "data";
+  const std::filesystem::path folder = TANDEM_TEST_DATA;  // set by CMake
   return name.empty() ? folder.string() : (folder / name).string();
 }
 
