@@ -1,6 +1,7 @@
 #pragma once
-// The decoder over packed sequences: forward with paged keys and values for inference, forward and backward for training.
-// Both forwards give the same bits for the same token at the same position with the same tokens before it ("row invariance").
+// The decoder over packed sequences: forward with paged keys and values for inference, forward and backward for
+// training. Both forwards give the same bits for the same token at the same position with the same tokens before it
+// ("row invariance").
 //
 // Memory: this library allocates nothing per call. Callers bring workspaces in segments; *Bytes say how large.
 // Threads: a Transformer is immutable and may be shared; a workspace serves one call at a time.
@@ -15,11 +16,10 @@
 
 namespace tandem {
 
-inline constexpr int kKvBlock = 16;  // positions in a KV block, also the split of every attention
-
-// Rows of one inference step. Row i is token tokens[i] at position positions[i] of sequence sequence[i]. Rows of a sequence
-// stand in ascending positions, and the keys and values of all its earlier positions are in its blocks already or in
-// earlier rows of this batch. block_tables[s] lists the KV block ids of sequence s, enough for its highest position here.
+// Rows of one inference step. Row i is token tokens[i] at position positions[i] of sequence sequence[i]. Rows of a
+// sequence stand in ascending positions, and the keys and values of all its earlier positions are in its blocks already
+// or in earlier rows of this batch. block_tables[s] lists the KV block ids of sequence s, enough for its highest
+// position here.
 struct PagedBatch {
   absl::Span<const int> tokens, positions, sequence;
   absl::Span<const absl::Span<const int>> block_tables;
@@ -44,23 +44,25 @@ class Transformer {
   Transformer(const ModelConfig& config, const WeightManifest& manifest, Kernels& kernels);
 
   // ---- inference
-  // Bytes of the KV cache of `blocks` blocks: per layer [block][k/v][kv_head][kKvBlock][head_dim] (the twin's choice).
+  // Bytes of the KV cache of `blocks` blocks (of kKvBlock positions, all layers). A block is one contiguous range of
+  // KvBytes(1), so that copying block a to block b is one copy; what lies in it is the twin's choice.
   uint64_t KvBytes(int64_t blocks) const;
   uint64_t PagedWorkspaceBytes(int max_rows) const;
   // hidden[i, :] = final-norm output of row output_rows[i]; keys and values of all rows are written to `kv`.
-  void ForwardPaged(const float* weights, const PagedBatch& batch, float* kv, std::byte* workspace, float* hidden) const;
+  void ForwardPaged(const float* weights, const PagedBatch& batch, float* kv, std::byte* workspace,
+                    float* hidden) const;
   // logits[i, v] of `rows` hidden rows, not divided by a temperature.
   void Logits(const float* weights, const float* hidden, int rows, float* logits) const;
 
   // ---- training
   // Bytes of activations and workspace for packs of at most max_tokens tokens and max_scored scored rows.
   uint64_t TrainWorkspaceBytes(int max_tokens, int max_scored) const;
-  // Runs the pack and keeps activations in `workspace`. For each scored row: logprob = log softmax(logits / temperature)[target],
-  // entropy of that distribution (nats). The bits of logprob equal those that inference reports.
+  // Runs the pack and keeps activations in `workspace`. For each scored row: logprob = log softmax(logits /
+  // temperature)[target], entropy of that distribution (nats). The bits of logprob equal those that inference reports.
   void ForwardTrain(const float* weights, const PackedBatch& batch, const ScoredRows& scored, float temperature,
                     std::byte* workspace, float* logprob, float* entropy) const;
-  // After ForwardTrain of the same pack: gradients += for loss = sum_i weight[i] * logprob[i]. `gradients` has the layout
-  // of the weights.
+  // After ForwardTrain of the same pack: gradients += for loss = sum_i weight[i] * logprob[i]. `gradients` has the
+  // layout of the weights.
   void BackwardTrain(const float* weights, const PackedBatch& batch, const ScoredRows& scored, float temperature,
                      const float* weight, std::byte* workspace, float* gradients) const;
 
