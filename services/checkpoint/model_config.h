@@ -38,12 +38,17 @@ struct ModelConfig {
   int qkv_size() const { return q_size() + 2 * kv_size(); }
 };
 
-// Reads DIR/config.json and DIR/generation_config.json (optional). INVALID_ARGUMENT names the file, the field, its value
-// and what is supported; an architecture or rope type that is not supported is refused by name.
+// Reads DIR/config.json and DIR/generation_config.json (optional). INVALID_ARGUMENT names the file, the field, its
+// value and what is supported; an architecture or rope type that is not supported is refused by name.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
 
 // The same from texts; `generation_config` may be empty. `where` stands in errors.
 absl::StatusOr<ModelConfig> ParseModelConfig(const std::string& config, const std::string& generation_config,
                                              const std::string& where);
+
+// The texts that ParseModelConfig reads back to the same config: config.json (with both dialects' keys, so that every
+// transformers from 4.0 on reads it) and generation_config.json.
+std::string ModelConfigToJson(const ModelConfig& config);
+std::string GenerationConfigToJson(const ModelConfig& config);
 
 }  // namespace tandem
