@@ -2,9 +2,9 @@
 // Logging: one line per event to standard error, "time level daemon| text". Call InitLog once in main.
 //   LOG_INFO("turn granted token={} tenant={}", token, name);
 
-#include <string>
-
 #include <spdlog/spdlog.h>
+
+#include <string>
 
 #define LOG_DEBUG(...) ::spdlog::debug(__VA_ARGS__)
 #define LOG_INFO(...) ::spdlog::info(__VA_ARGS__)

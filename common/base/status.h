@@ -15,11 +15,11 @@
 #define TANDEM_CONCAT(a, b) TANDEM_CONCAT_INNER(a, b)
 
 // Returns the status of `expression` from the enclosing function unless it is OK.
-#define TANDEM_RETURN_IF_ERROR(expression)                      \
-  do {                                                          \
-    if (absl::Status status_ = (expression); !status_.ok()) {   \
-      return status_;                                           \
-    }                                                           \
+#define TANDEM_RETURN_IF_ERROR(expression)                    \
+  do {                                                        \
+    if (absl::Status status_ = (expression); !status_.ok()) { \
+      return status_;                                         \
+    }                                                         \
   } while (false)
 
 // TANDEM_ASSIGN_OR_RETURN(auto x, F()): x = the value of F(), or return its error.
@@ -31,11 +31,11 @@
   declaration = *std::move(temporary)
 
 // Ends the process, in release builds too, when `condition` is false. Further arguments are printed (absl::StrCat).
-#define TANDEM_CHECK(condition, ...)                                                       \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]] {                                                       \
+#define TANDEM_CHECK(condition, ...)                                                                        \
+  do {                                                                                                      \
+    if (!(condition)) [[unlikely]] {                                                                        \
       ::tandem::CheckFailed(__FILE__, __LINE__, #condition, ::absl::StrCat("" __VA_OPT__(, ) __VA_ARGS__)); \
-    }                                                                                      \
+    }                                                                                                       \
   } while (false)
 
 namespace tandem {

@@ -3,10 +3,10 @@
 //
 // Call order:   Connect  (CreatePrivate | CreateShared | MapSet | RequestTurn ...)*  destroy
 //   within a turn:   RequestTurn -> Turn  (BeginWrite Commit)*  Turn::Yield
-// A Session owns the lifeline, the Attach stream, the reserved address range of the arena and all mappings. It re-opens a
-// broken stream by itself. When the arbiter has died, every call returns UNAVAILABLE and `arbiter_gone()` is true for good:
-// the pool is lost, the owner destroys the Session and connects a new one.
-// All methods are thread-safe; the callbacks run on the session's own thread and must not block.
+// A Session owns the lifeline, the Attach stream, the reserved address range of the arena and all mappings. It re-opens
+// a broken stream by itself. When the arbiter has died, every call returns UNAVAILABLE and `arbiter_gone()` is true for
+// good: the pool is lost, the owner destroys the Session and connects a new one. All methods are thread-safe; the
+// callbacks run on the session's own thread and must not block.
 
 #include <cstdint>
 #include <functional>
@@ -50,15 +50,15 @@ struct PrivateOptions {
 };
 
 struct SessionOptions {
-  std::string run_dir;                                 // holds arbiter.sock (gRPC) and lifeline.sock
-  std::string tenant;                                  // "trainer", "inference"
-  absl::Duration longest_unit = absl::Seconds(2);      // longest uninterruptible piece of work
+  std::string run_dir;                             // holds arbiter.sock (gRPC) and lifeline.sock
+  std::string tenant;                              // "trainer", "inference"
+  absl::Duration longest_unit = absl::Seconds(2);  // longest uninterruptible piece of work
   absl::Duration connect_timeout = absl::Seconds(10);
   absl::Duration rpc_timeout = absl::Seconds(10);
   // A set was made, committed, torn or retired. Runs on the session's thread.
   std::function<void(const SetView&)> on_set_changed;
-  // The arbiter wants `segment_id` (a foreign shared segment that this session mapped) unmapped. Stop using it, then call
-  // UnmapSegment. Runs on the session's thread.
+  // The arbiter wants `segment_id` (a foreign shared segment that this session mapped) unmapped. Stop using it, then
+  // call UnmapSegment. Runs on the session's thread.
   std::function<void(uint64_t segment_id)> on_unmap;
 };
 
@@ -118,8 +118,8 @@ class Session {
   // The sets that exist now.
   std::vector<SetView> Sets() const;
 
-  // Waits for the turn, at most `timeout` (DEADLINE_EXCEEDED; the request is withdrawn or, if the grant crosses, yielded).
-  // At most one request at a time; asserts that this session does not hold the turn.
+  // Waits for the turn, at most `timeout` (DEADLINE_EXCEEDED; the request is withdrawn or, if the grant crosses,
+  // yielded). At most one request at a time; asserts that this session does not hold the turn.
   absl::StatusOr<Turn> RequestTurn(absl::Duration timeout);
   bool HoldsTurn() const;
 

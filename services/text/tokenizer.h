@@ -19,8 +19,8 @@ struct ChatMessage {
 
 class Tokenizer {
  public:
-  // Reads DIR/tokenizer.json and DIR/tokenizer_config.json (and chat_template.jinja if present). A component that is not supported
-  // (normaliser, pre-tokenizer, model, post-processor, decoder, chat template) is refused by name.
+  // Reads DIR/tokenizer.json and DIR/tokenizer_config.json (and chat_template.jinja if present). A component that is
+  // not supported (normaliser, pre-tokenizer, model, post-processor, decoder, chat template) is refused by name.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& dir);
   ~Tokenizer();
 

@@ -14,7 +14,9 @@
 
 namespace tandem::testing {
 
-inline const absl::Status& StatusOf(const absl::Status& status) { return status; }
+inline const absl::Status& StatusOf(const absl::Status& status) {
+  return status;
+}
 template <typename T>
 const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
   return value.status();
