@@ -31,8 +31,4 @@ absl::StatusOr<Dataset> LoadJsonl(const std::string& path, int64_t max_rows = 0)
 // INVALID_ARGUMENT names the first line without `column` and the columns that it has.
 absl::Status RequireColumn(const Dataset& dataset, absl::string_view column);
 
-// A cell as text: strings as they are, numbers as the file wrote them as far as JSON keeps it (12, 0.5), true/false;
-// INVALID_ARGUMENT for null, lists and objects.
-absl::StatusOr<std::string> CellText(const nlohmann::json& cell);
-
 }  // namespace tandem::jobs

@@ -49,13 +49,14 @@ struct JobSpec {
   std::optional<EvalSpec> eval;
 
   // Batches. The trainer's arithmetic is in batch_plan.h.
-  int64_t num_generations = 8;                   // completions per prompt
-  int64_t per_device_train_batch_size = 8;       // completions (sft: rows) per micro-batch
-  int64_t gradient_accumulation_steps = 1;       // micro-batches per optimizer step
-  std::optional<int64_t> steps_per_generation;   // micro-batches per generation batch; default: accumulation steps
-  std::optional<int64_t> generation_batch_size;  // completions; at most one of these two
-  int64_t num_iterations = 1;                    // times each generation batch is used
-  int64_t max_steps = -1;                        // optimizer steps; -1: by num_train_epochs
+  int64_t num_generations = 8;              // completions per prompt
+  int64_t per_device_train_batch_size = 8;  // completions (sft: rows) per micro-batch
+  int64_t gradient_accumulation_steps = 1;  // micro-batches per optimizer step
+  // Micro-batches per generation batch; nullopt: accumulation steps. Always set by the parser, which turns the file's
+  // generation_batch_size (completions) into it.
+  std::optional<int64_t> steps_per_generation;
+  int64_t num_iterations = 1;  // times each generation batch is used
+  int64_t max_steps = -1;      // optimizer steps; -1: by num_train_epochs
   double num_train_epochs = 3.0;
   int64_t pack_tokens = 2048;  // ours: tokens that are run together; changes memory and speed, not the result
   bool shuffle_dataset = true;
@@ -80,10 +81,9 @@ struct JobSpec {
   // GRPO.
   double beta = 0.0;
   double epsilon = 0.2;
-  std::optional<double> epsilon_high;  // default: epsilon
+  std::optional<double> epsilon_high;  // nullopt: epsilon; always set by the parser
   LossType loss_type = LossType::kDapo;
   ScaleRewards scale_rewards = ScaleRewards::kGroup;
-  bool mask_truncated_completions = false;
 
   // What is left behind.
   int64_t save_steps = 50;       // 0: only at the end. TRL: 500

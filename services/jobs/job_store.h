@@ -131,7 +131,7 @@ class JobStore {
   ~JobStore();
 
   // A new job at the end of the queue, or the job of the same idempotency key (its second submission changes nothing).
-  // ALREADY_EXISTS if a job with the same output_dir is known.
+  // ALREADY_EXISTS if a job that has not ended has the same output_dir (what ended jobs left there: output_dir.h).
   absl::StatusOr<JobRecord> Submit(const NewJob& job);
   absl::StatusOr<JobRecord> Get(int64_t id) const;                   // NOT_FOUND
   absl::StatusOr<std::vector<JobRecord>> List(int64_t limit) const;  // newest first
