@@ -64,7 +64,7 @@ struct AdamWOptions {
 
 class Kernels {
  public:
-  virtual ~Kernels() = default;
+  virtual ~Kernels();
 
   // ---- memory
   virtual void Zero(float* x, int64_t n) = 0;                 // x = 0
