@@ -162,7 +162,7 @@ void ReadGrpo(YamlMap& top, JobSpec& spec) {
   if (spec.beta != 0) {
     top.AddError("beta", absl::StrCat("is ", spec.beta, "; a KL term is not supported by this version, use 0"));
   }
-  top.Read("epsilon", &spec.epsilon, {.min = 0, .max = 1, .min_open = true});
+  top.Read("epsilon", &spec.epsilon, kPositive);
   top.Read("epsilon_high", &spec.epsilon_high, kPositive);
   spec.epsilon_high = spec.epsilon_high.value_or(spec.epsilon);
   const bool sft = spec.task == Task::kSft;

@@ -1,5 +1,6 @@
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -28,9 +29,8 @@ class Writer {
   void AddWord(const char* key, const std::string& word) { out_ << YAML::Key << key << YAML::Value << word; }
   void Add(const char* key, int64_t value) { AddWord(key, absl::StrCat(value)); }
   void Add(const char* key, double value) { AddWord(key, Text(value)); }
-  void Add(const char* key, const std::optional<int64_t>& value) {
-    AddWord(key, value ? absl::StrCat(*value) : "null");
-  }
+  void Add(const char* key, const std::optional<int64_t>& value) { value ? Add(key, *value) : AddNull(key); }
+  void AddNull(const char* key) { out_ << YAML::Key << key << YAML::Value << YAML::Null; }
   void AddFlag(const char* key, bool value) { AddWord(key, value ? "true" : "false"); }
   void BeginMap(const char* key) { out_ << YAML::Key << key << YAML::Value << YAML::BeginMap; }
   void EndMap() { out_ << YAML::EndMap; }
@@ -64,7 +64,7 @@ void WriteRewards(Writer& writer, const std::vector<rewards::RewardSpec>& reward
 }
 
 void WriteEval(Writer& writer, const std::optional<EvalSpec>& eval) {
-  if (!eval) return writer.AddWord("eval", "null");
+  if (!eval) return writer.AddNull("eval");
   writer.BeginMap("eval");
   writer.Add("path", eval->path);
   writer.Add("max_rows", eval->max_rows);

@@ -133,7 +133,9 @@ class JobStore {
   // A new job at the end of the queue, or the job of the same idempotency key (its second submission changes nothing).
   // ALREADY_EXISTS if a job that has not ended has the same output_dir (what ended jobs left there: output_dir.h).
   absl::StatusOr<JobRecord> Submit(const NewJob& job);
-  absl::StatusOr<JobRecord> Get(int64_t id) const;                   // NOT_FOUND
+  absl::StatusOr<JobRecord> Get(int64_t id) const;  // NOT_FOUND
+  // The job submitted with this key; nullopt for an unknown or empty key.
+  absl::StatusOr<std::optional<JobRecord>> FindByKey(const std::string& idempotency_key) const;
   absl::StatusOr<std::vector<JobRecord>> List(int64_t limit) const;  // newest first
   // The oldest queued job.
   absl::StatusOr<std::optional<JobRecord>> NextQueued() const;
@@ -175,7 +177,9 @@ class JobStore {
  private:
   explicit JobStore(sqlite3* database);
 
-  absl::StatusOr<JobRecord> GetLocked(int64_t id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs `body` in one transaction under the lock and wakes the waiters; defined and used in job_store.cc alone.
+  template <typename F>
+  absl::Status Write(F body);
 
   mutable Mutex mutex_;
   mutable CondVar changed_;

@@ -194,6 +194,7 @@ std::optional<size_t> YamlMap::ReadChoice(const char* key, const std::vector<std
 }
 
 void YamlMap::Require(const char* key, absl::string_view remedy) {
+  if (!node_.IsMap()) return;  // said already
   const YAML::Node value = Get(key);
   if (value.IsNull() || (value.IsScalar() && value.Scalar().empty())) {
     AddError(key, absl::StrCat("is missing; ", remedy));
