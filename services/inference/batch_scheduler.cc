@@ -162,9 +162,8 @@ Sequence* BatchScheduler::Start(const Sequence& prompt_sequence, int sample, std
   return started;
 }
 
-void BatchScheduler::Append(Sequence& sequence, int token, const TokenRecord& record) {
+void BatchScheduler::Append(Sequence& sequence, int token) {
   sequence.tokens.push_back(token);
-  sequence.records.push_back(record);
   sequence.forks = 1;
   requests_.at(sequence.request).has_token = true;
 }

@@ -73,7 +73,7 @@ class BatchScheduler {
   // copy must be made before the next step. The returned sequence has no token yet: Append to it.
   Sequence* Start(const Sequence& prompt_sequence, int sample, std::optional<BlockCopy>& copy);
   // The sequence's next token, sampled in the step just executed.
-  void Append(Sequence& sequence, int token, const TokenRecord& record);
+  void Append(Sequence& sequence, int token);
   // Takes a sequence out, with its tokens; frees its blocks. The pointer is dead afterwards.
   std::unique_ptr<Sequence> Finish(Sequence& sequence);
 

@@ -3,18 +3,13 @@
 // Plain data of the engine's thread. BatchScheduler owns sequences and changes them; the generator reads them.
 
 #include <cstdint>
-#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "services/inference/kv_blocks.h"
 
 namespace tandem::inference {
-
-// What one token was sampled with.
-struct TokenRecord {
-  float logprob = 0;
-  uint64_t version = 0;
-};
 
 struct Sequence {
   uint64_t request = 0;     // who asked; grows with arrival
@@ -22,9 +17,9 @@ struct Sequence {
   int forks = 1;            // completions that start when this prompt is computed; 1 once it has a token of its own
   int prompt_tokens = 0;    // how many of `tokens` are the prompt
   std::vector<int> tokens;  // prompt, then completion; the last one's keys and values are never needed before the next
-  std::vector<TokenRecord> records;  // one for each completion token
-  int computed = 0;                  // tokens whose keys and values are in `blocks`
+  int computed = 0;         // tokens whose keys and values are in `blocks`
   BlockTable blocks;
+  absl::Duration last_token;  // when the newest token came, on the engine's clock
 
   // First come, first served: arrival of the request, then index.
   std::pair<uint64_t, int> order() const { return {request, index}; }

@@ -112,7 +112,7 @@ class FakeModel {
     uint64_t hash = Mix(seed_, static_cast<uint64_t>(sequence.index));
     for (const int token : sequence.tokens) hash = Mix(hash, static_cast<uint64_t>(token));
     const int token = static_cast<int>(hash >> 40 & 1023);
-    scheduler.Append(sequence, token, {.version = version});
+    scheduler.Append(sequence, token);
     if (token % 16 != 0 && sequence.completion_tokens() < limits_of_[sequence.request]) return;
     const std::unique_ptr<Sequence> finished = scheduler.Finish(sequence);
     done[finished->order()].assign(finished->tokens.begin() + finished->prompt_tokens, finished->tokens.end());
@@ -137,7 +137,7 @@ TEST(BatchSchedulerTest, PromptsAreComputedInChunksAndDecodeGoesOnBesideThem) {
   ASSERT_EQ(plan.size(), 1U);
   EXPECT_TRUE(plan[0].output());
   scheduler.Computed(plan);
-  scheduler.Append(*plan[0].sequence, 7, {});
+  scheduler.Append(*plan[0].sequence, 7);
   ASSERT_THAT(scheduler.Add({.id = 2, .prompts = {Prompt(70, 1)}, .max_tokens = 50}), IsOk());
   for (const int expected : {32, 32, 6}) {
     plan = scheduler.Next();
@@ -147,7 +147,7 @@ TEST(BatchSchedulerTest, PromptsAreComputedInChunksAndDecodeGoesOnBesideThem) {
     EXPECT_EQ(plan[1].count, expected);
     EXPECT_EQ(plan[1].output(), expected == 6);
     scheduler.Computed(plan);
-    scheduler.Append(*plan[0].sequence, 7, {});
+    scheduler.Append(*plan[0].sequence, 7);
   }
 }
 
@@ -194,7 +194,7 @@ TEST(BatchSchedulerTest, RequestsWithoutATokenExpireAtTheirDeadline) {
               IsOk());
   const std::vector<PlanPiece> plan = scheduler.Next();
   scheduler.Computed(plan);
-  scheduler.Append(*plan[0].sequence, 1, {});
+  scheduler.Append(*plan[0].sequence, 1);
   ASSERT_THAT(scheduler.Add({.id = 2, .prompts = {Prompt(4, 0)}, .deadline = absl::Seconds(7)}), IsOk());
   ASSERT_THAT(scheduler.Add({.id = 3, .prompts = {Prompt(4, 0)}, .deadline = absl::Seconds(6)}), IsOk());
   EXPECT_EQ(scheduler.next_deadline(), absl::Seconds(6));
