@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "services/checkpoint/checkpoint.h"
+#include "services/transformer/transformer.h"
 
 namespace tandem::inference {
 namespace {
@@ -43,6 +44,10 @@ absl::StatusOr<tenant::SetView> FillAndCommit(tenant::Session& session, tenant::
 absl::StatusOr<PreparedLoad> PrepareLoad(const std::string& dir) {
   PreparedLoad load{.dir = dir, .config = {}, .manifest = {}};
   TANDEM_ASSIGN_OR_RETURN(load.config, LoadModelConfig(dir));
+  if (const int group = load.config.num_attention_heads / load.config.num_key_value_heads; group > kMaxQueryGroup) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        dir, "/config.json: ", group, " attention heads share a key head; supported are at most ", kMaxQueryGroup));
+  }
   load.manifest = MakeWeightManifest(load.config);
   TANDEM_RETURN_IF_ERROR(CheckWeightFiles(dir, load.manifest).status());
   return load;

@@ -21,9 +21,12 @@ struct FieldError {
 
 // Sampling fields as they came; unset ones are nullopt.
 struct SamplingFields {
-  std::optional<double> temperature, top_p;
-  std::optional<int> top_k, max_tokens, n;
-  std::optional<uint64_t> seed;
+  std::optional<double> temperature = std::nullopt;
+  std::optional<double> top_p = std::nullopt;
+  std::optional<int> top_k = std::nullopt;
+  std::optional<int> max_tokens = std::nullopt;
+  std::optional<int> n = std::nullopt;
+  std::optional<uint64_t> seed = std::nullopt;
   bool ignore_eos = false;
 };
 
