@@ -40,7 +40,12 @@ void SetTimeout(grpc::ClientContext& context, absl::Duration timeout) {
 std::string DescribeViolations(const grpc::Status& status, const RequestFile& file) {
   std::string lines;
   for (const rpc::FieldViolation& violation : rpc::Violations(status)) {
-    const auto place = jobs::LineOf(file.yaml, violation.field);
+    std::optional<jobs::YamlPlace> place;
+    if (!violation.field.empty()) {
+      place = jobs::LineOf(file.yaml, violation.field);
+    } else if (const auto broken = jobs::FindYamlError(file.yaml)) {
+      place = broken->place;
+    }
     absl::StrAppend(&lines, file.path, ":");
     if (place.has_value()) absl::StrAppend(&lines, place->line, ":");
     if (!violation.field.empty()) absl::StrAppend(&lines, " ", violation.field, ":");

@@ -43,6 +43,8 @@ void AddDaemonOptions(CLI::App& command, DaemonOptions& options) {
       ->transform(CLI::AsSizeValue(false));
   command.add_option("--host_bytes", options.host_bytes, "Memory for kept contents (default: as much as the pool)")
       ->transform(CLI::AsSizeValue(false));
+  command.add_option("--kv_bytes", options.kv_bytes, "Inference's KV cache (default: a quarter of the pool)")
+      ->transform(CLI::AsSizeValue(false));
   command.add_option("--state_dir", options.state_dir, "Where the trainer keeps its jobs (default: RUN_DIR/state)");
   command
       .add_option("--metrics_port", options.metrics_port,
@@ -57,6 +59,7 @@ std::vector<std::string> ToArguments(const DaemonOptions& options) {
   AddText(arguments, "--state_dir", options.state_dir);
   AddSize(arguments, "--pool_bytes", options.pool_bytes);
   AddSize(arguments, "--host_bytes", options.host_bytes);
+  AddSize(arguments, "--kv_bytes", options.kv_bytes);
   arguments.push_back(absl::StrCat("--metrics_port=", options.metrics_port));
   return arguments;
 }
@@ -76,6 +79,7 @@ std::vector<DaemonCommand> MakeDaemonCommands(const std::string& bin_dir, const 
   AddText(trainer.argv, "--state_dir", options.state_dir);
   DaemonCommand inference = command("inference", 2);
   AddText(inference.argv, "--model", options.model);
+  AddSize(inference.argv, "--kv_bytes", options.kv_bytes);
   return {std::move(arbiter), std::move(inference), std::move(trainer)};
 }
 

@@ -14,6 +14,7 @@ struct DaemonOptions {
   std::string state_dir;    // of the trainer: its job store; empty: the trainer's default
   uint64_t pool_bytes = 0;  // 0: the arbiter's default
   uint64_t host_bytes = 0;  // 0: the arbiter's default
+  uint64_t kv_bytes = 0;    // of inference; 0: its default
   int metrics_port = 0;     // arbiter; trainer + 1, inference + 2; 0: no metrics
 };
 

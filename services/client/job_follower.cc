@@ -38,7 +38,8 @@ std::string JobStateName(v1::JobState state) {
 JobFollower::JobFollower(const RunDir& run_dir, const v1::Job& job)
     : run_dir_(run_dir),
       job_id_(job.id()),
-      live_(isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1),
+      live_(isatty(STDERR_FILENO) == 1),
+      step_lines_(!live_ || isatty(STDOUT_FILENO) != 1),
       state_(job.state()),
       arbiter_(ArbiterStub(run_dir)),
       trainer_(TrainerStub(run_dir)) {
@@ -80,7 +81,7 @@ void JobFollower::Show(const v1::JobEvent& event) {
       view_.step = event.step().step();
       view_.max_steps = event.step().max_steps();
       view_.metrics = ToMap(event.step().metrics());
-      if (!live_) Print(StepLine(view_.step, view_.max_steps, view_.metrics));
+      if (step_lines_) Print(StepLine(view_.step, view_.max_steps, view_.metrics));
       break;
     case v1::JobEvent::kEval:
       Print(absl::StrFormat("eval at step %d: %.1f %% of %d rows right (%.1f s)", event.eval().step(),

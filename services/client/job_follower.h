@@ -27,7 +27,8 @@ class JobFollower {
 
   const RunDir run_dir_;
   const int64_t job_id_;
-  const bool live_;  // standard output and error are terminals
+  const bool live_;        // draw the live line: standard error is a terminal
+  const bool step_lines_;  // print a line for each step: standard output is not that terminal
   ProgressView view_;
   v1::JobState state_;
   std::unique_ptr<v1::Arbiter::Stub> arbiter_;

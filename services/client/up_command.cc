@@ -18,6 +18,7 @@
 #include "common/base/log.h"
 #include "common/rpc/channel.h"
 #include "services/client/commands.h"
+#include "services/client/daemon_call.h"
 #include "services/client/daemon_options.h"
 
 namespace tandem::client {
@@ -88,6 +89,25 @@ bool WaitForDaemons(const RunDir& run_dir, const std::optional<DaemonProcess>& s
   return true;
 }
 
+// Inference serves before it has loaded its model: waits until that is there too.
+bool WaitForModel(const RunDir& run_dir, absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  const auto stub = InferenceStub(run_dir);
+  do {
+    grpc::ClientContext context;
+    SetTimeout(context, absl::Seconds(2));
+    v1::GetInferenceStateResponse state;
+    if (stub->GetInferenceState(&context, {}, &state).ok() && !state.model().empty()) {
+      std::cerr << "model " << state.model() << " is served\n";
+      return true;
+    }
+    absl::SleepFor(absl::Milliseconds(50));
+  } while (absl::Now() < deadline && GivenUp(run_dir).empty());
+  std::cerr << "error: the model is not served. The end of inference's log, " << run_dir.Log("inference") << ":\n"
+            << LastLines(run_dir.Log("inference"), 5);
+  return false;
+}
+
 // The supervisor stops the daemons and ends; what it leaves, or what runs without one, is stopped here.
 bool StopEverything(const RunDir& run_dir) {
   std::vector<std::string> running;
@@ -151,7 +171,9 @@ int Up(const Cli& cli, UpOptions options, bool metrics_port_given) {
     }
     supervisor = *std::move(started);
   }
-  if (WaitForDaemons(run_dir, supervisor, absl::Seconds(options.timeout_s))) {
+  const absl::Duration timeout = absl::Seconds(options.timeout_s);
+  const bool wait_for_model = supervisor.has_value() && !options.daemons.model.empty();
+  if (WaitForDaemons(run_dir, supervisor, timeout) && (!wait_for_model || WaitForModel(run_dir, timeout))) {
     std::cerr << "up. Look around: tandem status   Stop: tandem down   Logs: " << run_dir.path() << "/log\n";
     return kOk;
   }

@@ -1,5 +1,6 @@
 #include "services/client/daemon_call.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/rpc/status_mapping.h"
@@ -15,6 +16,11 @@ TEST(DaemonCallTest, ViolationsAreShownAtTheirLinesOfTheFile) {
             "dir/job.yaml:4: learning_rate: -1 is not positive\n"
             "dir/job.yaml:3: rewards[0].name: odd\n"
             "dir/job.yaml: output_dir: missing\n");
+}
+
+TEST(DaemonCallTest, ATextThatIsNoYamlIsShownAtItsLine) {
+  const RequestFile file = {"job.yaml", "task: sft\n  bad: [1\n"};
+  EXPECT_THAT(DescribeViolations(rpc::InvalidFields({{"", "not YAML"}}), file), ::testing::StartsWith("job.yaml:2: not YAML"));
 }
 
 TEST(DaemonCallTest, AStatusWithoutViolationsGivesNoLines) {
