@@ -1,3 +1,5 @@
+#include <charconv>
+
 #include "nlohmann/json.hpp"
 #include "services/checkpoint/model_config.h"
 
@@ -6,6 +8,15 @@ namespace tandem {
 using Json = nlohmann::ordered_json;
 
 namespace {
+
+// The double with the fewest digits that rounds to `value`: 1e-05, not 9.99999974737875e-06.
+double Shortest(float value) {
+  char text[32];
+  const auto written = std::to_chars(text, text + sizeof text, value);
+  double result = value;
+  std::from_chars(text, written.ptr, result);
+  return result;
+}
 
 Json EndTokens(const std::vector<int>& ids) {
   return ids.size() == 1 ? Json(ids[0]) : Json(ids);
@@ -25,7 +36,7 @@ std::string ModelConfigToJson(const ModelConfig& config) {
                {"head_dim", config.head_dim},
                {"vocab_size", config.vocab_size},
                {"max_position_embeddings", config.max_position_embeddings},
-               {"rms_norm_eps", static_cast<double>(config.rms_norm_eps)},
+               {"rms_norm_eps", Shortest(config.rms_norm_eps)},
                {"rope_theta", config.rope_theta},
                {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", config.rope_theta}}},
                {"tie_word_embeddings", config.tie_word_embeddings},

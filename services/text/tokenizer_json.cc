@@ -179,6 +179,8 @@ class Reader {
     const Json& added = Field(json_, "added_tokens");
     if (added.is_null()) return absl::OkStatus();
     if (!added.is_array()) return Error("added_tokens is not a list");
+    const int model_tokens = static_cast<int>(ids_.size());
+    int highest = -1;
     for (const Json& token : added) {
       const Json& content = Field(token, "content");
       if (!content.is_string() || content.get<std::string>().empty()) {
@@ -192,11 +194,16 @@ class Reader {
       result.content = content.get<std::string>();
       result.special = IsTrue(Field(token, "special"));
       result.normalized = IsTrue(Field(token, "normalized"));
-      if (IdOf(result.content) < 0) TANDEM_RETURN_IF_ERROR(AddToVocab(result.content, Field(token, "id")));
       result.id = IdOf(result.content);
+      if (result.id < 0) {
+        // What the tokenizers library does, whatever the file says.
+        result.id = highest >= model_tokens ? highest + 1 : model_tokens;
+        TANDEM_RETURN_IF_ERROR(AddToVocab(result.content, result.id));
+      }
+      highest = std::max(highest, result.id);
       if (Field(token, "id") != result.id) {
         return Error(absl::StrCat("added token ", Shown(content), " has id ", Shown(Field(token, "id")),
-                                  ", but model.vocab gives it ", result.id));
+                                  ", but model.vocab and the tokens before give it ", result.id));
       }
       spec_.added.push_back(std::move(result));
     }

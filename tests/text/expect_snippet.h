@@ -6,7 +6,10 @@
 
 namespace tandem::text {
 
-// {"text", "ids", "ids_special", "decoded", "decoded_skip"} and perhaps {"stream", "stream_skip"}.
+// {"ids", "decoded", "decoded_skip"} and perhaps {"stream", "stream_skip"}: what the ids become.
+void ExpectDecodes(const Tokenizer& tokenizer, const nlohmann::json& decode);
+
+// {"text", "ids", "ids_special"} and what `ids_special` become, as above.
 void ExpectSnippet(const Tokenizer& tokenizer, const nlohmann::json& snippet);
 
 // {"messages", "add_generation_prompt", "text", "ids"}.
