@@ -142,10 +142,13 @@ void ReadOptimizer(YamlMap& top, Parse& parse) {
   top.Read("max_grad_norm", &spec.max_grad_norm, kNotNegative);
   top.Read("save_steps", &spec.save_steps, {.min = 0});
   top.Read("save_total_limit", &spec.save_total_limit, {.min = 0});
-  if (!top.Has("save_steps") || !top.Has("save_total_limit")) {
-    parse.warnings.push_back(absl::StrCat("a checkpoint is written every ", spec.save_steps, " steps and the last ",
-                                          spec.save_total_limit,
-                                          " are kept (save_steps, save_total_limit; TRL: 500, all)"));
+  if (!top.Has("save_steps")) {
+    parse.warnings.push_back(
+        absl::StrCat("a checkpoint is written every ", spec.save_steps, " steps (save_steps; TRL: 500)"));
+  }
+  if (!top.Has("save_total_limit") && spec.save_steps > 0) {
+    parse.warnings.push_back(
+        absl::StrCat("the last ", spec.save_total_limit, " checkpoints are kept (save_total_limit; TRL: all)"));
   }
 }
 

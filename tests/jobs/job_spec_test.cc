@@ -347,7 +347,9 @@ TEST(JobSpec, TrlKeysWithoutMeaningGiveOneWarningEach) {
 }
 
 TEST(JobSpec, DefaultsThatDifferFromTrlAreSaid) {
-  EXPECT_THAT(ParseJobSpec(kGrpo, "/base").warnings, ElementsAre(HasSubstr("every 50 steps and the last 2 are kept")));
+  EXPECT_THAT(ParseJobSpec(kGrpo, "/base").warnings,
+              ElementsAre(HasSubstr("every 50 steps"), HasSubstr("the last 2 checkpoints are kept")));
+  EXPECT_THAT(ParseJobSpec(With("save_steps: 0"), "/base").warnings, IsEmpty());
   EXPECT_THAT(ParseJobSpec(With("save_steps: 500\nsave_total_limit: 0"), "/base").warnings, IsEmpty());
 }
 
