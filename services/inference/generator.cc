@@ -234,7 +234,7 @@ void Generator::ScorePart(absl::Span<const OutputRow> rows, std::vector<Choice>&
 
 int Generator::SampleRow(const OutputRow& row, int sample, absl::Span<const float> logits) {
   const SamplingParams& params = row.live->request.sampling;
-  const auto index = static_cast<uint64_t>(row.sequence->index + sample);
+  const auto index = static_cast<uint64_t>(row.sequence->index) + static_cast<uint64_t>(sample);
   return sampler_.Sample(logits, params, SampleUniform(params.seed, index, row.position + 1));
 }
 

@@ -1,8 +1,8 @@
 #include "services/inference/sampler.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <bit>
+#include <limits>
 
 #include "common/base/philox.h"
 
@@ -10,6 +10,31 @@ namespace tandem::inference {
 namespace {
 
 constexpr size_t kSumBlock = 64;
+
+// exp(x) for x <= 0 within 2e-7 relative; 0 below -87. Nothing but IEEE operations, so the loop over
+// a vocabulary may be vectorised and has the bits of the scalar.
+inline float ExpOfNegative(float x) {
+  constexpr float kToInteger = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  const float clamped = x > -87.0F ? x : -87.0F;
+  const float shifted = clamped * 1.44269504F + kToInteger;
+  const float n = shifted - kToInteger;
+  const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
+  float p = 1.9875691500e-4F;  // coefficients of Cephes' expf
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  const float value = (p * r * r + r) + 1.0F;
+  const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) << 23) + std::bit_cast<uint32_t>(value);
+  return x > -87.0F ? std::bit_cast<float>(exponent) : 0.0F;
+}
+
+float Max(absl::Span<const float> logits) {
+  float max = logits[0];
+  for (const float logit : logits) max = logit > max ? logit : max;
+  return max;
+}
 
 }  // namespace
 
@@ -28,80 +53,102 @@ int Argmax(absl::Span<const float> logits) {
 
 int Sampler::Sample(absl::Span<const float> logits, const SamplingParams& params, double uniform) {
   if (params.temperature == 0.0F || params.top_k == 1) return Argmax(logits);
-  const bool all = params.top_k <= 0 || static_cast<size_t>(params.top_k) >= logits.size();
-  if (all && params.top_p >= 1.0) return Draw(logits, params.temperature, uniform);
-  return DrawFiltered(logits, params, uniform);
+  const float max = Max(logits);
+  const float temperature = params.temperature;
+  const auto weight = [&](const Candidate& c) -> double { return ExpOfNegative((c.logit - max) / temperature); };
+  if (params.top_k > 0 && static_cast<size_t>(params.top_k) < logits.size()) {
+    KeepTopK(logits, static_cast<size_t>(params.top_k));
+    double total = 0;
+    for (const Candidate& candidate : candidates_) total += weight(candidate);
+    double sum = 0;
+    size_t kept = 0;
+    while (kept < candidates_.size() && (kept == 0 || sum < params.top_p * total)) sum += weight(candidates_[kept++]);
+    candidates_.resize(kept);
+  } else {
+    const double total = Weigh(logits, max, temperature);
+    if (params.top_p >= 1.0) return DrawFromAll(uniform * total);
+    KeepTopP(logits, max, temperature, params.top_p * total);
+  }
+  double total = 0;
+  for (const Candidate& candidate : candidates_) total += weight(candidate);
+  double sum = 0;
+  for (const Candidate& candidate : candidates_) {
+    sum += weight(candidate);
+    if (sum > uniform * total) return candidate.id;
+  }
+  return candidates_.front().id;
 }
 
-// Inverse of the cumulative distribution in order of ids. Sums of blocks first, so that the second pass reads one
-// block.
-int Sampler::Draw(absl::Span<const float> logits, float temperature, double uniform) {
+double Sampler::Weigh(absl::Span<const float> logits, float max, float temperature) {
   const size_t size = logits.size();
-  const float max = *std::max_element(logits.begin(), logits.end());
   weights_.resize(size);
+  float* weights = weights_.data();
+  for (size_t i = 0; i < size; ++i) weights[i] = ExpOfNegative((logits[i] - max) / temperature);
   block_sums_.clear();
   double total = 0;
   for (size_t begin = 0; begin < size; begin += kSumBlock) {
     const size_t end = std::min(begin + kSumBlock, size);
-    double sum = 0;
-    for (size_t i = begin; i < end; ++i) {
-      weights_[i] = std::exp((logits[i] - max) / temperature);
-      sum += weights_[i];
+    double even = 0;
+    double odd = 0;
+    size_t i = begin;
+    for (; i + 1 < end; i += 2) {
+      even += weights[i];
+      odd += weights[i + 1];
     }
-    block_sums_.push_back(sum);
-    total += sum;
+    if (i < end) even += weights[i];
+    block_sums_.push_back(even + odd);
+    total += block_sums_.back();
   }
-  const double target = uniform * total;
+  return total;
+}
+
+// Inverse of the cumulative distribution in order of ids.
+int Sampler::DrawFromAll(double target) {
   double before = 0;
   size_t block = 0;
   while (block + 1 < block_sums_.size() && before + block_sums_[block] <= target) before += block_sums_[block++];
-  int chosen = Argmax(logits);  // if rounding leaves the target beyond the last weight
-  for (size_t i = block * kSumBlock; i < std::min((block + 1) * kSumBlock, size); ++i) {
-    if (weights_[i] == 0.0F) continue;
-    chosen = static_cast<int>(i);
-    before += weights_[i];
-    if (before > target) break;
-  }
-  return chosen;
+  const size_t end = std::min((block + 1) * kSumBlock, weights_.size());
+  size_t id = block * kSumBlock;
+  while (id + 1 < end && before + weights_[id] <= target) before += weights_[id++];
+  return static_cast<int>(id);
 }
 
-int Sampler::DrawFiltered(absl::Span<const float> logits, const SamplingParams& params, double uniform) {
-  const auto likelier_last = [&](int a, int b) {  // heap order: the most likely on top, ties to the lowest id
-    const float x = logits[static_cast<size_t>(a)];
-    const float y = logits[static_cast<size_t>(b)];
-    return x < y || (x == y && a > b);
-  };
-  const float max = *std::max_element(logits.begin(), logits.end());
-  const auto weight = [&](int id) {
-    return static_cast<double>(std::exp((logits[static_cast<size_t>(id)] - max) / params.temperature));
-  };
-  order_.resize(logits.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  const bool cut = params.top_k > 0 && static_cast<size_t>(params.top_k) < logits.size();
-  if (cut) {
-    std::nth_element(order_.begin(), order_.begin() + params.top_k - 1, order_.end(),
-                     [&](int a, int b) { return likelier_last(b, a); });
-    order_.resize(static_cast<size_t>(params.top_k));
-    std::sort(order_.begin(), order_.end());  // the sum below runs in order of ids
+void Sampler::KeepTopK(absl::Span<const float> logits, size_t k) {
+  candidates_.clear();
+  for (size_t i = 0; i < k; ++i) candidates_.push_back({logits[i], static_cast<int>(i)});
+  std::make_heap(candidates_.begin(), candidates_.end());  // the least likely on top
+  for (size_t i = k; i < logits.size(); ++i) {
+    if (!(logits[i] > candidates_.front().logit)) continue;  // an equal one has a higher id
+    std::pop_heap(candidates_.begin(), candidates_.end());
+    candidates_.back() = {logits[i], static_cast<int>(i)};
+    std::push_heap(candidates_.begin(), candidates_.end());
   }
-  double total = 0;
-  for (const int id : order_) total += weight(id);
-  const double reach = params.top_p * total;
-  std::make_heap(order_.begin(), order_.end(), likelier_last);
-  kept_.clear();
-  cumulative_.clear();
-  double sum = 0;
-  for (auto end = order_.end(); end != order_.begin() && (kept_.empty() || sum < reach || params.top_p >= 1.0); --end) {
-    std::pop_heap(order_.begin(), end, likelier_last);
-    const int id = *(end - 1);
-    sum += weight(id);
-    kept_.push_back(id);
-    cumulative_.push_back(sum);
+  std::sort_heap(candidates_.begin(), candidates_.end());
+}
+
+// Looks at ever more of the tail until what it has reaches the mass.
+void Sampler::KeepTopP(absl::Span<const float> logits, float max, float temperature, double mass) {
+  for (float depth = 2.0F;; depth *= 2) {
+    const bool all = depth > 200.0F;
+    const float least = all ? -std::numeric_limits<float>::infinity() : max - depth * temperature;
+    candidates_.clear();
+    double sum = 0;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (!(logits[i] >= least)) continue;
+      candidates_.push_back({logits[i], static_cast<int>(i)});
+      sum += weights_[i];
+    }
+    if (sum < mass && !all) continue;
+    if (candidates_.empty()) candidates_.push_back({max, 0});  // not finite
+    std::sort(candidates_.begin(), candidates_.end());
+    sum = 0;
+    size_t kept = 0;
+    while (kept < candidates_.size() && (kept == 0 || sum < mass)) {
+      sum += weights_[static_cast<size_t>(candidates_[kept++].id)];
+    }
+    candidates_.resize(kept);
+    return;
   }
-  const auto at = std::upper_bound(cumulative_.begin(), cumulative_.end(), uniform * sum);
-  const auto index = static_cast<size_t>(
-      std::min<std::ptrdiff_t>(at - cumulative_.begin(), static_cast<std::ptrdiff_t>(kept_.size()) - 1));
-  return kept_[index];
 }
 
 }  // namespace tandem::inference

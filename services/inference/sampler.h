@@ -3,8 +3,8 @@
 // that reaches p, the crossing token kept), then a draw. One token always remains.
 //
 // A choice is a function of (logits, params, uniform) alone: sums run in a fixed order, ties go to the lowest id. It
-// does not compute reported log-probabilities: those come from the kernels' log-softmax on the same row. Owns its
-// scratch memory (a few words per vocabulary entry): one Sampler per thread.
+// does not compute reported log-probabilities: those come from the kernels' log-softmax on the same row.
+// Owns its scratch memory (a few words per vocabulary entry): one Sampler per thread.
 
 #include <cstdint>
 #include <vector>
@@ -25,14 +25,26 @@ class Sampler {
   int Sample(absl::Span<const float> logits, const SamplingParams& params, double uniform);
 
  private:
-  int Draw(absl::Span<const float> logits, float temperature, double uniform);
-  int DrawFiltered(absl::Span<const float> logits, const SamplingParams& params, double uniform);
+  struct Candidate {
+    float logit = 0;
+    int id = 0;
+    // More likely; of equal ones the lower id.
+    bool operator<(const Candidate& other) const {
+      return logit > other.logit || (logit == other.logit && id < other.id);
+    }
+  };
 
-  std::vector<float> weights_;      // exp((logit - max) / temperature)
+  // weights_ = exp((logit - max) / temperature) and their sums; returns the total.
+  double Weigh(absl::Span<const float> logits, float max, float temperature);
+  int DrawFromAll(double target);
+  // candidates_ = the k most likely, most likely first.
+  void KeepTopK(absl::Span<const float> logits, size_t k);
+  // candidates_ = as many of the most likely, most likely first, as reach `mass`.
+  void KeepTopP(absl::Span<const float> logits, float max, float temperature, double mass);
+
+  std::vector<float> weights_;
   std::vector<double> block_sums_;  // sums over blocks of weights_
-  std::vector<int> order_;          // a heap of ids, most likely first
-  std::vector<int> kept_;           // ids that remain, most likely first
-  std::vector<double> cumulative_;  // weights of kept_, summed
+  std::vector<Candidate> candidates_;
 };
 
 // Lowest id among the largest logits.

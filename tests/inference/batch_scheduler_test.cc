@@ -26,7 +26,7 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
 class FakeModel {
  public:
   FakeModel(const SchedulerLimits& limits, uint64_t seed) : scheduler(limits), limits_(limits), seed_(seed) {
-    slots_.resize(static_cast<size_t>(limits.kv_blocks * limits.block_positions), 0);
+    slots_.resize(SlotIndex(limits.kv_blocks, 0), 0);
   }
 
   void Add(uint64_t id, std::vector<std::vector<int>> prompts, int n, int max_tokens) {
@@ -73,9 +73,13 @@ class FakeModel {
     largest_step = std::max(largest_step, decode + other);
   }
 
+  size_t SlotIndex(int block, int offset) const {
+    return static_cast<size_t>(block) * static_cast<size_t>(limits_.block_positions) + static_cast<size_t>(offset);
+  }
+
   uint64_t& Slot(const Sequence& sequence, int position) {
     const int block = sequence.blocks.ids().at(static_cast<size_t>(position / limits_.block_positions));
-    return slots_[static_cast<size_t>(block * limits_.block_positions + position % limits_.block_positions)];
+    return slots_[SlotIndex(block, position % limits_.block_positions)];
   }
 
   void Compute(const PlanPiece& piece) {
@@ -99,8 +103,7 @@ class FakeModel {
       Sequence* started = scheduler.Start(sequence, sample, copy);
       if (copy) {
         for (int p = 0; p < limits_.block_positions; ++p) {
-          slots_[static_cast<size_t>(copy->to * limits_.block_positions + p)] =
-              slots_[static_cast<size_t>(copy->from * limits_.block_positions + p)];
+          slots_[SlotIndex(copy->to, p)] = slots_[SlotIndex(copy->from, p)];
         }
       }
       AppendNext(*started);
@@ -126,6 +129,7 @@ class FakeModel {
 
 std::vector<int> Prompt(int tokens, int salt) {
   std::vector<int> prompt;
+  prompt.reserve(static_cast<size_t>(tokens));
   for (int i = 0; i < tokens; ++i) prompt.push_back((i * 37 + salt * 101) % 1000);
   return prompt;
 }

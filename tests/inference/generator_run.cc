@@ -82,6 +82,7 @@ void GeneratorRun::SetWeights(uint64_t version, std::vector<float> weights) {
 std::vector<int> RandomPrompt(int tokens, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<int> prompt;
+  prompt.reserve(static_cast<size_t>(tokens));
   for (int i = 0; i < tokens; ++i) prompt.push_back(static_cast<int>(random() % 101));
   return prompt;
 }

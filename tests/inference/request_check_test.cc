@@ -17,6 +17,7 @@ std::vector<std::string> WrongFields(const SamplingFields& fields) {
   std::vector<FieldError> errors;
   CheckSampling(fields, nullptr, 0, errors);
   std::vector<std::string> names;
+  names.reserve(errors.size());
   for (const FieldError& error : errors) names.push_back(error.field);
   return names;
 }

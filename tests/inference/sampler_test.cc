@@ -22,6 +22,7 @@ std::set<int> Reachable(absl::Span<const float> logits, const SamplingParams& pa
 
 std::vector<float> LogsOf(const std::vector<double>& probabilities) {
   std::vector<float> logits;
+  logits.reserve(probabilities.size());
   for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
   return logits;
 }
