@@ -6,7 +6,16 @@
 // Include only from files that are compiled with TANDEM_ISA set. These files call no inline function of the standard
 // library: the linker could keep the AVX-512 copy for everyone.
 
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12 warns of the undefined operands in its own intrinsics.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
 
 #include <cstddef>
 #include <cstdint>
