@@ -49,7 +49,8 @@ inline void PackAcross(const float* in, int64_t stride, int64_t count, int64_t d
   }
 }
 
-// panel[r * width + i] = in[r * stride + i] for i < count, 0 for count <= i < width.
+// panel[r * width + i] = in[r * stride + i] for i < count, 0 for count <= i < width. Asks for the panel to the right:
+// its lines lie a stride apart, which no hardware prefetcher follows.
 inline void PackAlong(const float* in, int64_t stride, int64_t count, int64_t depth, int64_t width, float* panel) {
   for (int64_t r = 0; r < depth; ++r) {
     for (int64_t i = 0; i < width; i += kLanes) {
@@ -57,6 +58,7 @@ inline void PackAlong(const float* in, int64_t stride, int64_t count, int64_t de
       const int valid = left <= 0 ? 0 : left < kLanes ? static_cast<int>(left) : kLanes;
       const int lanes = width - i < kLanes ? static_cast<int>(width - i) : kLanes;
       Store(panel + r * width + i, Load(in + r * stride + i, valid), lanes);
+      Prefetch(in + r * stride + width + i);
     }
   }
 }

@@ -178,6 +178,11 @@ TANDEM_INLINE __m256 HighHalf(F16 a) {
 
 #endif
 
+// Asks for the cache line at p in the second-level cache; any address is allowed.
+TANDEM_INLINE void Prefetch(const float* p) {
+  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
+}
+
 // Sum of the lanes in one fixed order: halves, then halves of halves.
 TANDEM_INLINE float SumLanes(F16 a) {
   const __m256 eight = _mm256_add_ps(LowHalf(a), HighHalf(a));

@@ -72,7 +72,7 @@ class Bench {
   void Linear(int k, int n) {
     const std::vector<float> w = Random(int64_t{k} * n);
     std::vector<float> dw(w.size());
-    for (const int rows : {1, 2, 4, 8, 16, 17, 32, 64, 128, 512}) {
+    for (const int rows : {1, 2, 4, 8, 12, 16, 17, 20, 24, 32, 64, 128, 512}) {
       const LinearShape shape{rows, k, n, n};
       const std::vector<float> x = Random(int64_t{rows} * k);
       std::vector<float> y = Random(int64_t{rows} * n);

@@ -15,11 +15,13 @@ class WholeBackwardTest : public ::testing::TestWithParam<ModelConfig> {
  protected:
   WholeBackwardTest() : model_(GetParam(), 3, MakeCpuKernels(2)) {
     for (int s = 0; s < 4; ++s) {
-      std::vector<int> sequence;
-      for (int i = 0; i < 3 + 20 * s; ++i) sequence.push_back((i * 31 + s * 7 + i * i) % GetParam().vocab_size);
+      std::vector<int> sequence(3 + 20 * s);
+      for (size_t i = 0; i < sequence.size(); ++i)
+        sequence[i] = static_cast<int>(i * 31 + s * 7 + i * i) % GetParam().vocab_size;
       pack_.Add(sequence, 2);
     }
-    for (size_t i = 0; i < pack_.rows.size(); ++i) weight_.push_back(std::sin(static_cast<float>(i)) * 0.2F);
+    weight_.resize(pack_.rows.size());
+    for (size_t i = 0; i < weight_.size(); ++i) weight_[i] = std::sin(static_cast<float>(i)) * 0.2F;
   }
 
   double Loss() {
