@@ -2,6 +2,7 @@
 // A set of bytes of an arena as sorted, disjoint, non-touching half-open ranges. Pure; not thread-safe.
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tandem::arbiter {
@@ -31,7 +32,8 @@ class ByteRanges {
   uint64_t OverlapBytes(ByteRange range) const;
   ByteRanges Intersection(ByteRange range) const;
   ByteRanges Intersection(const ByteRanges& other) const;
-  const std::vector<ByteRange>& ranges() const { return ranges_; }
+  const std::vector<ByteRange>& ranges() const& { return ranges_; }
+  std::vector<ByteRange> ranges() && { return std::move(ranges_); }  // so that a loop over a temporary is safe
 
  private:
   std::vector<ByteRange> ranges_;

@@ -52,7 +52,7 @@ enum class TurnAction { kNone, kStartSwitch, kRevoke, kWarnSoft, kKill };
 struct TurnDecision {
   TurnAction action = TurnAction::kNone;
   SessionId session = 0;      // kStartSwitch: the waiter
-  std::string reason;         // kRevoke, kKill
+  std::string reason = {};    // kRevoke, kKill
   absl::Duration wake_after;  // without another event, decide again after this long
 };
 

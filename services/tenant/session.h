@@ -77,7 +77,8 @@ class Turn {
   const std::vector<SetView>& sets() const { return sets_; }
   // Whether the contents of an own private segment are gone since the last turn.
   bool Lost(const Segment& segment) const;
-  // One atomic read: true when the arbiter has asked for the turn back. Check it between units of work.
+  // One atomic read: true when the arbiter has asked for the turn back. Check it between units of work; it counts as
+  // Progress.
   bool ShouldYield() const;
 
   // Opens the write window of an own set.
@@ -132,6 +133,9 @@ class Session {
   // Totals of this session: turns granted, seconds between asking for a turn and getting it.
   uint64_t turns() const;
   double waited_seconds() const;
+
+  // Breaks the Attach stream as a lost connection would; the session opens it again.
+  void BreakStreamForTest();
 
   class Impl;
 
