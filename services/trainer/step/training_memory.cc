@@ -54,7 +54,7 @@ absl::Status TrainingMemory::MakeSegments(const std::string& label, uint64_t act
 }
 
 absl::Status TrainingMemory::CreateSet(const std::string& name, const std::string& served) {
-  TANDEM_ASSIGN_OR_RETURN(const tenant::SetView set, session_.CreateSet(name, weights_, {moments_}, served));
+  TANDEM_ASSIGN_OR_RETURN(const tenant::SetView set, session_.CreateSet(name, weights_, {}, served));
   set_id_ = set.id;
   return absl::OkStatus();
 }

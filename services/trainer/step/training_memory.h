@@ -1,8 +1,9 @@
 #pragma once
 // Everything of a job that scales with the model, as segments of the pool: the weights (shared, a set that inference
-// reads) with the moments as its private segment, gradients and activations. There is no other buffer of that size. One
-// thread (the job's). Contents are touched only while the turn is held, except that the weights are the trainer's own
-// to read at any time, and to write before the set exists.
+// reads), moments, gradients and activations (private). There is no other buffer of that size. The moments are not
+// registered with the set: an ended job's weights are served on, and a set's private segments live as long as it does.
+// One thread (the job's). Contents are touched only while the turn is held, except that the weights are the trainer's
+// own to read at any time, and to write before the set exists.
 
 #include <memory>
 #include <string>
@@ -45,7 +46,7 @@ class TrainingMemory {
   absl::Span<float> v() const { return {reinterpret_cast<float*>(moments_.data) + elements_, elements_}; }
   std::byte* activations() const { return activations_.data; }
 
-  // Makes the set, once. `served` is SetInfo.manifest.
+  // Makes the set of the weights, once. `served` is SetInfo.manifest.
   absl::Status CreateSet(const std::string& name, const std::string& served);
   uint64_t set_id() const { return set_id_; }
 
