@@ -13,7 +13,8 @@ namespace {
 
 // The loop looks around this often without being woken: readers that are gone, an arbiter that is gone.
 constexpr absl::Duration kTick = absl::Milliseconds(50);
-constexpr absl::Duration kLongestRetry = absl::Seconds(5);
+constexpr absl::Duration kAdoptionRetry = absl::Seconds(1);
+constexpr absl::Duration kLongestRetry = absl::Seconds(1);
 
 }  // namespace
 
@@ -216,7 +217,7 @@ bool Engine::Connected() {
   if (session_ != nullptr) return true;
   tenant::SessionOptions options;
   options.run_dir = options_.run_dir;
-  options.tenant = "inference";
+  options.tenant = kTenant;
   options.longest_unit = options_.longest_unit;
   options.connect_timeout = absl::Seconds(1);
   options.on_set_changed = [this](const tenant::SetView&) { Post([this] { sets_changed_ = true; }); };
@@ -237,7 +238,8 @@ bool Engine::Connected() {
     status = host_->Init();
   }
   if (!status.ok()) {
-    LOG_WARN("no session with the arbiter, next try in {}: {}", absl::FormatDuration(retry_), status.ToString());
+    if (status != connect_error_) LOG_WARN("no session with the arbiter, trying again: {}", status.ToString());
+    connect_error_ = status;
     Disconnect();
     DrainInbox();
     Sleep(retry_);
@@ -245,7 +247,8 @@ bool Engine::Connected() {
     return false;
   }
   LOG_INFO("attached to the arbiter in {}", options_.run_dir);
-  retry_ = absl::Milliseconds(200);
+  retry_ = absl::Milliseconds(100);
+  connect_error_ = absl::OkStatus();
   waiter_ = std::make_unique<TurnWaiter>(*session_, [this] {
     MutexLock lock(mutex_);
     changed_.NotifyAll();
@@ -283,7 +286,12 @@ void Engine::Run() {
   while (!Stopping()) {
     if (!Connected()) continue;
     DrainInbox();
-    if (std::exchange(sets_changed_, false)) host_->Adopt(session_->Sets());
+    // What could not be served (no room for the workspace, say) is tried again now and then.
+    if (host_->served().model == nullptr && clock_.Now() >= next_adoption_) sets_changed_ = true;
+    if (std::exchange(sets_changed_, false)) {
+      host_->Adopt(session_->Sets());
+      next_adoption_ = clock_.Now() + kAdoptionRetry;
+    }
     if (host_->serves_job() && !load_) own_dir_.clear();  // a job took over: nothing to load again
     if (host_->generator() != nullptr) host_->generator()->Sweep();
     Publish();
@@ -321,6 +329,7 @@ void Engine::RunTurn(tenant::Turn& turn) {
   Publish();
   while (!turn.ShouldYield() && !Stopping() && !session_->arbiter_gone()) {
     DrainInbox();
+    if (std::exchange(sets_changed_, false)) host_->RefreshInTurn();
     Generator* generator = host_->generator();
     if (generator == nullptr) break;
     generator->Sweep();
@@ -348,7 +357,6 @@ void Engine::LoadInTurn(tenant::Turn& turn) {
   const absl::Status status = host_->Load(turn, load);
   if (status.ok()) {
     own_dir_ = load.dir;
-    host_->BeginTurn(turn);
     LOG_INFO("loaded '{}' in {:.2f} s", load.dir, absl::ToDoubleSeconds(clock_.Now() - start));
   } else {
     LOG_ERROR("'{}' not loaded: {}", load.dir, status.ToString());

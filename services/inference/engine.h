@@ -27,9 +27,9 @@
 namespace tandem::inference {
 
 struct EngineOptions {
-  std::string run_dir;
-  std::string model;      // directory to load at the start; empty: none
-  uint64_t kv_bytes = 0;  // 0: a quarter of the pool
+  std::string run_dir = "";
+  std::string model = "";  // directory to load at the start; empty: none
+  uint64_t kv_bytes = 0;   // 0: a quarter of the pool
   int max_batch = 256;
   int prefill_tokens = 512;
   int max_queue = 64;
@@ -93,11 +93,13 @@ class Engine {
   std::unique_ptr<ModelHost> host_;
   std::unique_ptr<TurnWaiter> waiter_;
   std::optional<absl::Duration> asked_at_;
-  absl::Duration retry_ = absl::Milliseconds(200);
+  absl::Duration retry_ = absl::Milliseconds(100);
+  absl::Status connect_error_;           // the last one, logged once
   std::optional<PreparedLoad> load_;     // waits for the turn
   std::shared_ptr<Ticket> load_ticket_;  // null: nobody waits for it
   std::string own_dir_;                  // loaded again when the pool is lost
   bool sets_changed_ = true;
+  absl::Duration next_adoption_;
 
   mutable Mutex mutex_;
   mutable CondVar changed_;

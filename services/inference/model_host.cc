@@ -24,13 +24,18 @@ absl::Status ModelHost::Init() {
   return absl::OkStatus();
 }
 
-void ModelHost::Adopt(const std::vector<SetView>& sets) {
-  std::vector<SetView> known = sets;
-  if (own_) {  // the list may lag behind what this service did itself
-    std::erase_if(known, [&](const SetView& set) { return set.id == own_->set.id; });
-    known.push_back(own_->set);
+// The list may lag behind what this service did itself: of its own sets only the current one counts.
+std::vector<SetView> ModelHost::Known(const std::vector<SetView>& sets) const {
+  std::vector<SetView> known;
+  for (const SetView& set : sets) {
+    if (set.tenant != kTenant) known.push_back(set);
   }
-  const ServedChoice choice = ChooseServed(known, own_ ? own_->set.id : 0);
+  if (own_) known.push_back(own_->set);
+  return known;
+}
+
+void ModelHost::Adopt(const std::vector<SetView>& sets) {
+  const ServedChoice choice = ChooseServed(Known(sets), own_ ? own_->set.id : 0);
   if (choice.retire_own) RetireOwn();
   absl::Status status = absl::UnavailableError("no model is served: load one with LoadModel or start a job");
   if (choice.served) {
@@ -46,8 +51,7 @@ absl::Status ModelHost::Serve(const SetView& set) {
     return absl::OkStatus();
   }
   TANDEM_ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, MakeServedModel(set));
-  StopServing(
-      absl::UnavailableError(absl::StrCat("the served model is now '", model->name, "'; send the request again")));
+  Unload(absl::UnavailableError(absl::StrCat("the served model is now '", model->name, "'; send the request again")));
   const bool own = own_ && own_->set.id == set.id;
   TANDEM_ASSIGN_OR_RETURN(weights_, own ? own_->segment : session_.MapSet(set));
   weights_foreign_ = !own;
@@ -76,6 +80,10 @@ void ModelHost::StopServing(const absl::Status& why) {
   if (served_.model != nullptr || served_.status != why) {
     LOG_INFO("not serving: {}", std::string(why.message()));
   }
+  Unload(why);
+}
+
+void ModelHost::Unload(const absl::Status& why) {
   if (generator_ != nullptr) generator_->EndAll(absl::UnavailableError(why.message()));
   generator_.reset();
   transformer_.reset();
@@ -87,8 +95,17 @@ void ModelHost::StopServing(const absl::Status& why) {
 
 void ModelHost::BeginTurn(const tenant::Turn& turn) {
   Adopt(turn.sets());
+  if (generator_ != nullptr && turn.Lost(kv_)) generator_->DropCache();
+  SetVersion();
+}
+
+void ModelHost::RefreshInTurn() {
+  Adopt(session_.Sets());
+  SetVersion();
+}
+
+void ModelHost::SetVersion() {
   if (generator_ == nullptr) return;
-  if (turn.Lost(kv_)) generator_->DropCache();
   generator_->SetVersion({.set_id = served_.model->set_id, .version = served_.version});
 }
 
@@ -98,7 +115,7 @@ void ModelHost::Unmap(uint64_t segment_id) {
 }
 
 absl::Status ModelHost::Load(tenant::Turn& turn, const PreparedLoad& load) {
-  TANDEM_RETURN_IF_ERROR(MayLoad(turn.sets(), own_ ? own_->set.id : 0));
+  TANDEM_RETURN_IF_ERROR(MayLoadNow());
   const std::string name = absl::StrCat("weights-", ++loads_);
   absl::StatusOr<OwnSet> loaded = LoadIntoPool(session_, turn, load, name);
   if (absl::IsResourceExhausted(loaded.status()) && own_) {
@@ -108,12 +125,12 @@ absl::Status ModelHost::Load(tenant::Turn& turn, const PreparedLoad& load) {
   if (!loaded.ok()) return loaded.status();
   RetireOwn();
   own_ = *std::move(loaded);
-  Adopt(turn.sets());
+  RefreshInTurn();
   return served_.status;
 }
 
 absl::Status ModelHost::MayLoadNow() const {
-  return MayLoad(session_.Sets(), own_ ? own_->set.id : 0);
+  return MayLoad(Known(session_.Sets()), own_ ? own_->set.id : 0);
 }
 
 void ModelHost::Release() {

@@ -27,6 +27,9 @@ struct ServedState {
   uint64_t version = 0;
 };
 
+// This service's name as a tenant.
+inline constexpr const char* kTenant = "inference";
+
 class ModelHost {
  public:
   // `session` and the other references must outlive the host. kv_bytes 0: a quarter of the arena.
@@ -42,6 +45,8 @@ class ModelHost {
   void Adopt(const std::vector<tenant::SetView>& sets);
   // At a grant: Adopt, then brings the generator to the granted version and drops the cache if its contents are lost.
   void BeginTurn(const tenant::Turn& turn);
+  // Sets changed while the turn is held.
+  void RefreshInTurn();
   // The arbiter wants a foreign segment unmapped.
   void Unmap(uint64_t segment_id);
 
@@ -63,6 +68,9 @@ class ModelHost {
  private:
   absl::Status Serve(const tenant::SetView& set);
   void StopServing(const absl::Status& why);
+  void Unload(const absl::Status& why);
+  void SetVersion();
+  std::vector<tenant::SetView> Known(const std::vector<tenant::SetView>& sets) const;
   void RetireOwn();
 
   tenant::Session& session_;
