@@ -130,14 +130,14 @@ void Arbiter::Grant() {
   tenant->waited += now - request.since;
   ++tenant->turns;
   ++turns_total_;
+  LOG_INFO("turn granted token={} tenant={} waited_ms={:.3f}", token, tenant->name,
+           absl::ToDoubleMilliseconds(now - request.since));
   GrantEvent grant{request.request_id, token, {}, tenant->lost_at_grant};
   for (const auto& [id, set] : sets_.sets()) {
     grant.sets.push_back(set);
     grant.sets.back().manifest.clear();
   }
   Send(*tenant, std::move(grant));
-  LOG_INFO("turn granted token={} tenant={} waited_ms={:.3f}", token, tenant->name,
-           absl::ToDoubleMilliseconds(now - request.since));
   metrics_.OnGrant(tenant->name, now - request.since, token);
 }
 

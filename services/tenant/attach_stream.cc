@@ -57,6 +57,8 @@ void AttachStream::Run() {
 grpc::Status AttachStream::RunOnce() {
   auto context = std::make_shared<grpc::ClientContext>();
   context->AddMetadata("tandem-session", session_key_);
+  // Waits for the connection inside the call, where it is polled; Stop cancels it when the arbiter is gone.
+  context->set_wait_for_ready(true);
   {
     MutexLock lock(mutex_);
     if (stopping_) return grpc::Status::CANCELLED;

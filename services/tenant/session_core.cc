@@ -44,9 +44,13 @@ absl::Status Session::Impl::Start() {
   const std::string& key = lifeline_->welcome().session_key;
   calls_ = std::make_unique<ArbiterCalls>(rpc::MakeChannel(rpc::DaemonTarget(options_.run_dir, "arbiter")), key,
                                           options_.rpc_timeout, arbiter_gone_);
-  stream_ = std::make_unique<AttachStream>(
-      calls_->stub(), key, [this](const v1::ArbiterMessage& message) { OnMessage(message); },
-      [this] { OnGone("it does not know the session"); });
+  {
+    MutexLock lock(mutex_);  // OnGone may come at once
+    stream_ = std::make_unique<AttachStream>(
+        calls_->stub(), key, [this](const v1::ArbiterMessage& message) { OnMessage(message); },
+        [this] { OnGone("it does not know the session"); });
+    if (arbiter_gone_) stream_->Stop();
+  }
   TANDEM_RETURN_IF_ERROR(AwaitState(deadline));
   beat_ = std::thread([this] { BeatLoop(); });
   return absl::OkStatus();
@@ -99,6 +103,7 @@ void Session::Impl::OnGone(const char* sign) {
   LOG_WARN("the arbiter is gone: {}", sign);
   should_yield_ = true;
   MutexLock lock(mutex_);
+  if (stream_ != nullptr) stream_->Stop();
   changed_.NotifyAll();
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "tests/tenant/cluster.h"
 
 namespace tandem::testing {
@@ -54,6 +56,76 @@ TEST(Session, KeptBytesUnderAnOverlayComeBackBitForBit) {
   const v1::GetStateReply state = cluster.State();
   EXPECT_GT(state.pool().overlaid_bytes(), 0U);
   EXPECT_GT(state.pool().restored_bytes_total(), 0U);
+}
+
+TEST(Session, ASegmentMadeInsideATurnEvictsWhatOthersKeepThere) {
+  Cluster cluster;
+  auto trainer = cluster.Tenant("trainer");
+  auto inference = cluster.Tenant("inference");
+  ASSERT_THAT(trainer->Do("private moments 60000000 kept"), StartsWith("ok"));
+  ASSERT_THAT(trainer->Do("turn 5000"), StartsWith("ok"));
+  ASSERT_EQ(trainer->Do("fill moments 1"), "ok");
+  ASSERT_EQ(trainer->Do("yield moments"), "ok");
+  ASSERT_THAT(inference->Do("turn 5000"), StartsWith("ok"));
+  ASSERT_THAT(inference->Do("private kv 50000000 plain"), StartsWith("ok"));
+  ASSERT_EQ(inference->Do("fill kv 2"), "ok");
+  ASSERT_EQ(inference->Do("yield"), "ok");
+  ASSERT_THAT(trainer->Do("turn 5000"), StartsWith("ok"));
+  EXPECT_EQ(trainer->Do("check moments 1"), "ok");
+}
+
+TEST(Session, ABlockMappedWritableByAnotherBecomesSharedOnlyAfterRemap) {
+  Cluster cluster;
+  auto inference = cluster.Tenant("inference");
+  auto trainer = cluster.Tenant("trainer");
+  ASSERT_THAT(inference->Do("private scratch 67108864 plain"), StartsWith("ok"));
+  ASSERT_EQ(inference->Do("release scratch"), "ok");
+  ASSERT_THAT(trainer->Do("shared weights 8388608"), StartsWith("ok"));
+  ASSERT_THAT(trainer->Do("set job weights m"), StartsWith("ok"));
+  inference->AwaitEvent("set:job:empty");
+  ASSERT_THAT(inference->Do("map job"), StartsWith("ok"));
+  EXPECT_EQ(inference->Do("attack job"), "ok mprotect EACCES");  // the writable map is gone
+}
+
+TEST(Session, WhatDoesNotFitIsRefusedWithWhatIsMissingAndWhoHoldsWhat) {
+  Cluster cluster;
+  auto trainer = cluster.Tenant("trainer");
+  ASSERT_THAT(trainer->Do("shared weights 33554432"), StartsWith("ok"));
+  const std::string answer = trainer->Do("private moments 50331648 plain");
+  EXPECT_THAT(answer, HasSubstr("RESOURCE_EXHAUSTED"));
+  EXPECT_THAT(answer, HasSubstr("16777216 are missing"));
+  EXPECT_THAT(answer, HasSubstr("trainer shared 'weights' 33554432 bytes"));
+  EXPECT_THAT(trainer->Do("private moments 16777216 plain"), StartsWith("ok"));  // nothing was left behind
+}
+
+TEST(Session, ANameIsTakenWhileItsProcessLives) {
+  Cluster cluster;
+  auto first = cluster.Tenant("trainer");
+  auto second = cluster.Unconnected("trainer");
+  EXPECT_THAT(second->Do("connect 1000"), HasSubstr("ALREADY_EXISTS"));
+}
+
+TEST(Session, WithoutAnArbiterConnectFailsInTime) {
+  TempDir dir;
+  TenantProcess tenant(dir.path(), "trainer", 100);
+  EXPECT_THAT(tenant.Do("connect 100"), HasSubstr("no arbiter listens"));
+}
+
+TEST(Session, AHandOverThatMovesNoBytesTakesWellUnderTwoMilliseconds) {
+  Cluster cluster;
+  auto trainer = cluster.Tenant("trainer");
+  auto inference = cluster.Tenant("inference");
+  // Both ask all the time, so each wait is the other's short turn and two hand-overs.
+  trainer->Begin("pingpong 200");
+  inference->Begin("pingpong 200");
+  for (TenantProcess* tenant : {trainer.get(), inference.get()}) {
+    const std::vector<std::string> words = absl::StrSplit(tenant->End(), ' ');
+    ASSERT_EQ(words[0], "ok");
+    std::printf("mean wait of a turn: %s us\n", words[1].c_str());
+    int64_t mean_us = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(words[1], &mean_us));
+    EXPECT_LT(mean_us, 20000);  // a bound for a busy machine; the figure is printed
+  }
 }
 
 }  // namespace
