@@ -139,7 +139,8 @@ class Reader {
     if (IsTrue(Field(model, "ignore_merges"))) return Unsupported("model BPE with ignore_merges");
     for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
       const Json& value = Field(model, affix);
-      if (!value.is_null() && value != "") return Unsupported(absl::StrCat("model BPE with ", affix));
+      const bool none = value.is_null() || (value.is_string() && value.get<std::string>().empty());
+      if (!none) return Unsupported(absl::StrCat("model BPE with ", affix));
     }
     // What happens to an unknown byte matters only where a byte is unknown.
     const bool complete =
