@@ -32,8 +32,9 @@ std::optional<uint64_t> PlaceShared(uint64_t arena_bytes, uint64_t block_bytes, 
 
 std::optional<uint64_t> PlacePrivate(uint64_t arena_bytes, uint64_t bytes, const PrivateSurroundings& surroundings) {
   if (bytes > arena_bytes) return std::nullopt;
-  // The overlaps are piecewise linear in the offset, so the best place begins or ends at an edge of something.
-  std::set<uint64_t> candidates = {arena_bytes - bytes};
+  // The overlaps are piecewise linear in the offset, so the best place begins or ends at an edge of something, or
+  // of the arena.
+  std::set<uint64_t> candidates = {0, arena_bytes - bytes};
   for (const ByteRanges* edges : {&surroundings.forbidden, &surroundings.usually_kept, &surroundings.sometimes_kept}) {
     for (const ByteRange& range : edges->ranges()) {
       for (const uint64_t edge : {range.begin, range.end}) {
