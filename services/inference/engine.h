@@ -22,14 +22,15 @@
 #include "kernels/kernels.h"
 #include "services/inference/inference_metrics.h"
 #include "services/inference/model_host.h"
+#include "services/inference/ticket.h"
 #include "services/inference/turn_waiter.h"
 
 namespace tandem::inference {
 
 struct EngineOptions {
-  std::string run_dir = "";
-  std::string model = "";  // directory to load at the start; empty: none
-  uint64_t kv_bytes = 0;   // 0: a quarter of the pool
+  std::string run_dir;
+  std::string model;      // directory to load at the start; empty: none
+  uint64_t kv_bytes = 0;  // 0: a quarter of the pool
   int max_batch = 256;
   int prefill_tokens = 512;
   int max_queue = 64;
@@ -65,8 +66,6 @@ class Engine {
 
  private:
   using Command = std::function<void()>;
-  // A command whose caller waits for its status.
-  class Ticket;
 
   void Run();
   // Session, host and waiter; sleeps and returns false when the arbiter cannot be reached.

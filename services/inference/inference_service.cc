@@ -25,6 +25,7 @@ constexpr absl::Duration kReleaseTimeout = absl::Seconds(30);
 
 grpc::Status Invalid(const std::vector<FieldError>& errors) {
   std::vector<rpc::FieldViolation> violations;
+  violations.reserve(errors.size());
   for (const FieldError& error : errors) violations.push_back({error.field, error.description});
   return rpc::InvalidFields(violations);
 }

@@ -45,9 +45,9 @@ void AddFlags(CLI::App& app, InferenceOptions& options) {
 
 // What can be refused before anything listens.
 absl::Status CheckStart(const InferenceOptions& options) {
-  if (const absl::Status status = options.Validate(); !status.ok()) return status;
-  if (const absl::Status status = rpc::PrepareRunDir(options.run_dir); !status.ok()) return status;
-  if (const absl::Status status = rpc::LockFile(options.run_dir + "/inference.lock"); !status.ok()) return status;
+  if (absl::Status status = options.Validate(); !status.ok()) return status;
+  if (absl::Status status = rpc::PrepareRunDir(options.run_dir); !status.ok()) return status;
+  if (absl::Status status = rpc::LockFile(options.run_dir + "/inference.lock"); !status.ok()) return status;
   return options.model.empty() ? absl::OkStatus() : PrepareLoad(options.model).status();
 }
 
@@ -88,7 +88,11 @@ int Main(int argc, char** argv) {
       "Serves text generation from the weights in the pool.\n"
       "Example: tandem-inference --run_dir=/run/tandem --model=./SmolLM2-135M-Instruct");
   AddFlags(app, options);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // --help and --version are no errors
+  }
   InitLog("inference", options.log_level);
   return Serve(options, signals);
 }

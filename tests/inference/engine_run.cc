@@ -57,7 +57,7 @@ void EngineRun::StartEngine(inference::EngineOptions options, absl::Duration req
 }
 
 std::string EngineRun::Model(const std::string& name, const TinyModel& model) {
-  const std::string dir = dir_.File(name);
+  std::string dir = dir_.File(name);
   MakeTinyModel(dir, model);
   return dir;
 }

@@ -50,6 +50,12 @@ constexpr ::tandem::testing::TinyModel kSlow = {.hidden_size = 256, .intermediat
 
 class EngineTest : public ::testing::Test {
  protected:
+  // With this model loaded at the start.
+  void StartWith(const std::string& dir) {
+    EngineOptions options;
+    options.model = dir;
+    run_.StartEngine(options);
+  }
   grpc::Status Rollout(const v1::RolloutRequest& request, v1::RolloutResponse& response) {
     grpc::ClientContext context;
     return run_.stub().Rollout(&context, request, &response);
@@ -89,7 +95,7 @@ TEST_F(EngineTest, NothingIsServedUntilAModelIsLoaded) {
 }
 
 TEST_F(EngineTest, ASecondLoadReplacesTheFirstAndReleaseServesNothing) {
-  run_.StartEngine({.model = run_.Model("one")});
+  StartWith(run_.Model("one"));
   run_.AwaitState("the first model", [](const State& state) { return !state.model().empty(); });
   const std::string second = run_.Model("two", {.seed = 2});
   ASSERT_TRUE(run_.Load(second).ok());
@@ -124,7 +130,7 @@ TEST_F(EngineTest, AnInterruptionByATurnChangeChangesNoBit) {
 
 TEST_F(EngineTest, AJobsSetTakesThePlaceOfTheOwnModel) {
   const std::string dir = run_.Model("one");
-  run_.StartEngine({.model = dir});
+  StartWith(dir);
   run_.AwaitState("the own model", [&](const State& state) { return state.model() == dir; });
   JobSet job = run_.MakeJob("job-1", run_.Model("two", {.seed = 9}));
   run_.AwaitState("nothing while the job loads", [](const State& state) { return state.model().empty(); });
@@ -222,10 +228,13 @@ TEST_F(EngineTest, ARetiredSetIsUnmappedAndRequestsForItEnd) {
 }
 
 TEST_F(EngineTest, AFullQueueAndADeadlineAreRefusedClearly) {
-  run_.StartEngine({.max_queue = 2}, /*request_timeout=*/absl::Milliseconds(300));
+  EngineOptions options;
+  options.max_queue = 2;
+  run_.StartEngine(options, /*request_timeout=*/absl::Milliseconds(300));
   ASSERT_TRUE(run_.Load(run_.Model("one")).ok());
   tenant::Turn turn = run_.TakeTurn();
   std::vector<std::future<Generated>> waiting;
+  waiting.reserve(2);
   for (int i = 0; i < 2; ++i) {
     waiting.push_back(std::async(std::launch::async, [&] { return run_.Generate(Prompt("hello", 5)); }));
   }
