@@ -17,6 +17,11 @@
 #include "common/device/host_memory.h"
 
 namespace tandem {
+namespace {
+
+constexpr int kMadvPopulateWrite = 23;  // MADV_POPULATE_WRITE, newer than some libc headers
+
+}  // namespace
 
 uint64_t HostDevice::BlockBytesFor(uint64_t pool_bytes) {
   uint64_t block = kMinBlockBytes;
@@ -38,7 +43,21 @@ absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(uint64_t pool_byt
   TANDEM_ASSIGN_OR_RETURN(ArenaMap map, ArenaMap::Reserve(block_bytes, static_cast<uint32_t>(blocks)));
   std::unique_ptr<HostDevice> device(new HostDevice(std::move(map)));
   for (uint32_t block = 0; block < blocks; ++block) TANDEM_RETURN_IF_ERROR(device->AddBlock(block));
+  device->toucher_ = std::thread([raw = device.get()] { raw->TouchAll(); });
   return device;
+}
+
+HostDevice::~HostDevice() {
+  stopping_ = true;
+  if (toucher_.joinable()) toucher_.join();
+}
+
+void HostDevice::TouchAll() {
+  for (uint32_t block = 0; block < blocks() && !stopping_; ++block) {
+    // Populates without writing: tenants may be at work on the bytes. If the kernel can not (before Linux 5.14), pages
+    // come in at their first use.
+    if (madvise(map_.data() + block * block_bytes(), block_bytes(), kMadvPopulateWrite) != 0) return;
+  }
 }
 
 absl::Status HostDevice::AddBlock(uint32_t block) {
@@ -55,7 +74,6 @@ absl::Status HostDevice::AddBlock(uint32_t block) {
     return ErrnoStatus(errno, "cannot seal", what);
   }
   TANDEM_RETURN_IF_ERROR(map_.Map(block, fd.get(), BlockAccess::kReadWrite));
-  TouchPages(map_.data() + block * block_bytes(), block_bytes());
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, "cannot stat", what);
   block_of_inode_[info.st_ino] = block;

@@ -6,8 +6,10 @@
 // later. The same uid or root can reopen a read-only descriptor writable through /proc: read-only stops bugs, not
 // attackers.
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -28,6 +30,8 @@ class HostDevice final : public Device {
   // missing bytes when the machine has less available memory.
   static absl::StatusOr<std::unique_ptr<HostDevice>> Create(uint64_t pool_bytes);
 
+  ~HostDevice() override;
+
   const std::string& name() const override { return name_; }
   uint64_t block_bytes() const override { return map_.block_bytes(); }
   uint32_t blocks() const override { return map_.blocks(); }
@@ -40,11 +44,14 @@ class HostDevice final : public Device {
  private:
   explicit HostDevice(ArenaMap map) : map_(std::move(map)) {}
   absl::Status AddBlock(uint32_t block);
+  void TouchAll();
 
   const std::string name_ = "host";
   ArenaMap map_;
   std::vector<UniqueFd> fds_;                              // per block
   std::unordered_map<uint64_t, uint32_t> block_of_inode_;  // inode of the memfd -> block
+  std::atomic<bool> stopping_{false};
+  std::thread toucher_;
 };
 
 }  // namespace tandem
