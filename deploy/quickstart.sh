@@ -70,7 +70,7 @@ if ((${#TANDEM_RUN_DIR} > 90)); then  # a Unix socket's path is limited
 fi
 echo "this run: $run"
 "$tandem" down >"$run/down.log" 2>&1 || fail "$run/down.log" "stop the daemons of the run before: tandem down --run_dir $TANDEM_RUN_DIR"
-"$tandem" model init --out "$run/model" --hidden_size 128 --layers 3 --heads 4 --intermediate_size 512 \
+"$tandem" model init --out "$run/model" --hidden_size 128 --layers 3 --heads 8 --initializer_range 0.05 --intermediate_size 512 \
   --max_position_embeddings 128 --seed "$seed" >"$run/model.log" 2>&1 || fail "$run/model.log" "see the text above"
 "$tandem" example sums --out "$run/data" --held_out $held_out --seed "$seed" 2>&1 | tee "$run/data.log"
 ((PIPESTATUS[0] == 0)) || fail "$run/data.log" "see the text above"
@@ -110,7 +110,8 @@ submit() {  # submit NAME: runs the job and follows it; its events are in NAME.l
 accuracy() {  # accuracy first|last: of the held-out problems, in per cent
   local pick=head
   [[ $1 == last ]] && pick=tail
-  sed -n 's/^eval at step [0-9]*: \([0-9.]*\) %.*/\1/p' "$run/sums_grpo.log" | $pick -n 1
+  sed -n 's/^eval at step [0-9]*: mean reward \([0-9.]*\) .*/\1/p' "$run/sums_grpo.log" | $pick -n 1 |
+    awk '{printf "%.1f", 100 * $1}'
 }
 
 begin

@@ -45,7 +45,7 @@ void AddDaemonOptions(CLI::App& command, DaemonOptions& options) {
       ->transform(CLI::AsSizeValue(false));
   command.add_option("--kv_bytes", options.kv_bytes, "Inference's KV cache (default: a quarter of the pool)")
       ->transform(CLI::AsSizeValue(false));
-  command.add_option("--state_dir", options.state_dir, "Where the trainer keeps its jobs (default: RUN_DIR/state)");
+  command.add_option("--state_dir", options.state_dir, "Where the trainer keeps its jobs (default: the run directory)");
   command
       .add_option("--metrics_port", options.metrics_port,
                   "Prometheus on 127.0.0.1: the arbiter's port, trainer and inference have the next two; 0: off")

@@ -84,8 +84,8 @@ void JobFollower::Show(const v1::JobEvent& event) {
       if (step_lines_) Print(StepLine(view_.step, view_.max_steps, view_.metrics));
       break;
     case v1::JobEvent::kEval:
-      Print(absl::StrFormat("eval at step %d: %.1f %% of %d rows right (%.1f s)", event.eval().step(),
-                            100 * event.eval().mean_reward(), event.eval().rows(), event.eval().seconds()));
+      Print(absl::StrFormat("eval at step %d: mean reward %.4f over %d rows in %.1f s", event.eval().step(),
+                            event.eval().mean_reward(), event.eval().rows(), event.eval().seconds()));
       break;
     case v1::JobEvent::kCheckpoint:
       Print(absl::StrCat("checkpoint at step ", event.checkpoint().step(), ": ", event.checkpoint().path()));

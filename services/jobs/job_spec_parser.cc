@@ -126,7 +126,8 @@ void ReadOptimizer(YamlMap& top, Parse& parse) {
   JobSpec& spec = parse.spec;
   if (spec.task == Task::kSft) spec.learning_rate = 2e-5;
   top.Read("learning_rate", &spec.learning_rate, {.min = 0, .max = 10});
-  top.ReadChoice("lr_scheduler_type", {"linear"});
+  const std::vector<std::string> schedules = {"linear", "constant", "constant_with_warmup"};
+  if (const auto choice = top.ReadChoice("lr_scheduler_type", schedules)) spec.lr_scheduler_type = schedules[*choice];
   top.Read("warmup_steps", &spec.warmup_steps, {.min = 0, .max = 1e9});
   double ratio = 0;
   top.Read("warmup_ratio", &ratio, {.min = 0, .max = 1, .max_open = true});

@@ -177,6 +177,11 @@ std::string TrainingJob::Note(int64_t step, bool ended) const {
 }
 
 double TrainingJob::LearningRate(int64_t step) const {
+  const std::string& type = inputs_->spec.lr_scheduler_type;
+  if (type == "constant") return ConstantLearningRate(inputs_->spec.learning_rate, step, 0);
+  if (type == "constant_with_warmup") {
+    return ConstantLearningRate(inputs_->spec.learning_rate, step, inputs_->plan.warmup_steps);
+  }
   return LinearLearningRate(inputs_->spec.learning_rate, step, inputs_->plan.warmup_steps,
                             inputs_->plan.optimizer_steps);
 }

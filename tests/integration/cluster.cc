@@ -20,8 +20,6 @@
 #include "common/rpc/channel.h"
 #include "services/client/supervisor/daemon_process.h"
 
-extern char** environ;
-
 namespace tandem::testing {
 namespace {
 

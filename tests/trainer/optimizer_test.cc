@@ -13,6 +13,12 @@
 namespace tandem::trainer {
 namespace {
 
+TEST(ConstantLearningRateTest, WarmsUpAndStays) {
+  EXPECT_EQ(ConstantLearningRate(1.0, 0, 0), 1.0);
+  EXPECT_EQ(ConstantLearningRate(1.0, 1, 2), 0.5);
+  EXPECT_EQ(ConstantLearningRate(1.0, 99, 2), 1.0);
+}
+
 TEST(LinearLearningRateTest, WarmsUpAndFallsToZero) {
   EXPECT_EQ(LinearLearningRate(1e-4, 0, 0, 4), 1e-4);
   EXPECT_EQ(LinearLearningRate(1e-4, 3, 0, 4), 1e-4 * 0.25);

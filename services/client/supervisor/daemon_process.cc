@@ -19,8 +19,6 @@
 #include "common/base/file.h"
 #include "common/base/status.h"
 
-extern char** environ;
-
 namespace tandem::client {
 namespace {
 

@@ -14,4 +14,9 @@ inline double LinearLearningRate(double peak, int64_t step, int64_t warmup_steps
   return peak * left / static_cast<double>(std::max<int64_t>(1, total_steps - warmup_steps));
 }
 
+// The same of transformers' get_constant_schedule_with_warmup; get_constant_schedule is warmup_steps 0.
+inline double ConstantLearningRate(double peak, int64_t step, int64_t warmup_steps) {
+  return step < warmup_steps ? peak * static_cast<double>(step) / static_cast<double>(warmup_steps) : peak;
+}
+
 }  // namespace tandem::trainer
