@@ -197,6 +197,44 @@ TEST_F(EngineTest, ARolloutWaitsForACommitThatIsOnItsWay) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
+TEST_F(EngineTest, ARolloutWhoseCallerIsGoneIsForgotten) {
+  run_.StartEngine();
+  const JobSet job = StartJob(run_.Model("slow", kSlow));
+  v1::RolloutRequest request = RolloutOf(job, run_.State().weights_version(), 450);
+  request.mutable_sampling()->set_n(64);
+  request.mutable_sampling()->set_ignore_eos(true);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = run_.stub().AsyncRollout(&context, request, &queue);
+  v1::RolloutResponse response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  run_.AwaitState("running completions", [](const State& state) { return state.running() > 0; });
+  context.TryCancel();
+  void* tag = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  run_.AwaitState("free blocks",
+                  [](const State& state) { return state.running() == 0 && state.kv_blocks_used() == 0; });
+}
+
+TEST_F(EngineTest, BadRolloutsNameTheirFields) {
+  run_.StartEngine();
+  const JobSet job = StartJob(run_.Model("one"));
+  v1::RolloutRequest request = RolloutOf(job, run_.State().weights_version(), 600);
+  request.mutable_prompts(1)->set_ids(3, 260);
+  request.mutable_sampling()->set_n(0);
+  grpc::ClientContext context;
+  v1::RolloutResponse response;
+  std::vector<std::string> fields;
+  for (const auto& violation : rpc::Violations(run_.stub().Rollout(&context, request, &response))) {
+    fields.push_back(violation.field);
+  }
+  EXPECT_THAT(fields,
+              ::testing::ElementsAre("sampling.n", "sampling.max_tokens", "prompts[1].ids", "sampling.max_tokens"));
+}
+
 TEST_F(EngineTest, AServedRequestSpansVersionsAndSaysSo) {
   run_.StartEngine();
   const std::string dir = run_.Model("slow", kSlow);
