@@ -22,6 +22,9 @@ EngineRun::EngineRun() : kernels_(MakeCpuKernels(2)) {
 }
 
 EngineRun::~EngineRun() {
+  // First the arbiter: it would take this process, which lives on after the trainer's session, for a tenant that hangs.
+  arbiter_->Signal(9);
+  arbiter_->Wait();
   trainer_.reset();
   if (server_ != nullptr) server_->Drain(absl::ZeroDuration());
   engine_.reset();

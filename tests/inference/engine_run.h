@@ -55,7 +55,6 @@ class EngineRun {
 
   // ---- as the trainer
   tenant::Session& trainer();
-  void EndTrainer() { trainer_.reset(); }
   JobSet MakeJob(const std::string& name, const std::string& dir);
   // Loads the weights of `dir`, times `factor`, and commits; returns the version.
   uint64_t Commit(tenant::Turn& turn, const JobSet& job, const std::string& dir, float factor,
