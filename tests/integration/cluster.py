@@ -80,7 +80,7 @@ class Cluster:
                 process.wait()
         if exception[0] is not None:
             for name in DAEMONS:
-                print(f"---- last lines of {name}'s log", *self.log(name).splitlines()[-25:], sep="\n")
+                print(f"---- last lines of {name}'s log", *self.log(name).splitlines()[-12:], sep="\n")
         self.temporary.cleanup()
 
     def log(self, name: str) -> str:
@@ -195,6 +195,11 @@ def sums(count: int, start: int = 0) -> list[dict[str, Any]]:
     """Addition problems: prompt, completion and answer."""
     pairs = [(10 + (i * 37) % 90, 10 + (i * 53 + i // 90) % 90) for i in range(start, start + count)]
     return [{"prompt": f"{a}+{b}=", "completion": str(a + b), "answer": str(a + b)} for a, b in pairs]
+
+
+def digit_sums() -> list[dict[str, Any]]:
+    """All sums of two digits: easy enough to be right by chance."""
+    return [{"prompt": f"{a}+{b}=", "completion": str(a + b), "answer": str(a + b)} for a in range(10) for b in range(10)]
 
 
 def make_model(path: Path, **dimensions: int) -> None:

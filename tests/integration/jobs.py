@@ -52,7 +52,7 @@ def grpo_job(name: str, **options: Any) -> dict[str, Any]:
     } | options
 
 
-def warm_up(cluster: Cluster) -> Path:
+def warm_up(cluster: Cluster, **options: Any) -> Path:
     """Runs the warm-up and returns its final checkpoint: a model whose completions differ in length and reward."""
-    cluster.wait_job(cluster.submit(sft_job("warm")))
+    cluster.wait_job(cluster.submit(sft_job("warm", **options)))
     return cluster.root / "runs/warm/final"

@@ -114,6 +114,11 @@ def norm(tensors: dict[str, torch.Tensor]) -> float:
     return float(torch.sqrt(sum(t.double().square().sum() for t in tensors.values())))
 
 
+def relative(difference: float, size: float) -> float:
+    """difference / size; where nothing should have moved (no row has an advantage), nothing may have."""
+    return difference / size if size else float("inf") if difference else 0.0
+
+
 class Recomputation:
     """Steps through a job; remembers which elements have had a clear gradient since the moments were fresh."""
 
@@ -146,10 +151,12 @@ class Recomputation:
         touched = sum(int(mask.sum()) for mask in self.touched.values())
         return Outcome(
             step,
-            norm({n: (ours[n] - theirs[n]) * clear[n] for n in ours}) / norm({n: theirs[n] * clear[n] for n in ours}),
-            norm({n: ours[n] - theirs[n] for n in ours}) / norm(theirs),
-            sum(int(mask.sum()) for mask in self.clear.values()) / touched,
-            abs(self.metrics[step]["grad_norm"] - total) / total,
+            relative(
+                norm({n: (ours[n] - theirs[n]) * clear[n] for n in ours}), norm({n: theirs[n] * clear[n] for n in ours})
+            ),
+            relative(norm({n: ours[n] - theirs[n] for n in ours}), norm(theirs)),
+            sum(int(mask.sum()) for mask in self.clear.values()) / touched if touched else 1.0,
+            relative(abs(self.metrics[step]["grad_norm"] - total), total),
         )
 
     def _mark(self, clipped: dict[str, torch.Tensor]) -> None:

@@ -34,9 +34,8 @@ class ResumeTest(unittest.TestCase):
     @classmethod
     def run_job(cls, name: str, disturb: Callable[[int], None], **options: object) -> Path:
         """Runs the job while `disturb` does its worst; returns the output directory."""
-        job_id = cls.cluster.submit(
-            grpo_job(name, model_name_or_path=str(cls.model), max_steps=STEPS, save_steps=SAVE_STEPS, **options)
-        )
+        usual = {"model_name_or_path": str(cls.model), "max_steps": STEPS, "save_steps": SAVE_STEPS}
+        job_id = cls.cluster.submit(grpo_job(name, **(usual | options)))
         disturb(job_id)
         cls.job = cls.cluster.wait_job(job_id)
         return cls.cluster.root / "runs" / name
@@ -123,7 +122,10 @@ class ResumeTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, "never saw the write window")
             self.assertLess(self.cluster.job(job_id).state, 4, "the job ended before a write window was seen")
         self.restart("trainer")
-        self.assertIn("torn", self.cluster.log("arbiter"))
+        lost = [line for line in self.cluster.log("arbiter").splitlines() if "how=lost" in line][-1]
+        token = next(word for word in lost.split() if word.startswith("token="))
+        commits = [line for line in self.cluster.log("arbiter").splitlines() if "set committed" in line]
+        self.assertFalse([line for line in commits if token in line.split()], "the window was closed before the kill")
         job = self.cluster.wait_job(job_id)
         self.assertEqual(job.resumed_from_step, 2)
         runs = self.cluster.root / "runs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 
-from cluster import Cluster, skip
+from cluster import Cluster, digit_sums, skip, write_jsonl
 from jobs import grpo_job, make_inputs, warm_up
 
 try:
@@ -33,7 +33,8 @@ class StepLogTest(unittest.TestCase):
         torch.set_num_threads(1)
         with Cluster() as cluster:
             make_inputs(cluster)
-            model = warm_up(cluster)
+            write_jsonl(cluster.root / "sums.jsonl", digit_sums())
+            model = warm_up(cluster, max_steps=25)
             for name, options in VARIANTS.items():
                 for rate in (1e-6, 3e-4):
                     job = f"{name}-{rate}"
