@@ -5,6 +5,8 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "services/tenant/session.h"
@@ -13,7 +15,10 @@ namespace tandem {
 namespace {
 
 int Run(const std::string& run_dir, bool copy) {
-  auto session = tenant::Session::Connect({.run_dir = run_dir, .tenant = "reader"});
+  tenant::SessionOptions options;
+  options.run_dir = run_dir;
+  options.tenant = "reader";
+  auto session = tenant::Session::Connect(std::move(options));
   if (!session.ok()) return std::fprintf(stderr, "%s\n", session.status().ToString().c_str()), 1;
   for (const tenant::SetView& set : (*session)->Sets()) {
     if (set.state != tenant::SetState::kCommitted) continue;
