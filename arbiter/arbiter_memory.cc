@@ -81,15 +81,15 @@ std::string Arbiter::WritersOf(ByteRange range, SessionId except) const {
 }
 
 absl::Status Arbiter::DemandRemaps(const TenantRecord& maker, ByteRange range, absl::Time deadline) {
-  for (const auto& [id, tenant] : tenants_) {
-    if (id == maker.id) continue;
-    const auto blocks = BlocksOf(range);
+  const std::vector<uint32_t> blocks = BlocksOf(range);
+  for (const auto& entry : tenants_) {
+    TenantRecord& tenant = *entry.second;
     const bool writes =
-        std::any_of(blocks.begin(), blocks.end(), [&](uint32_t block) { return tenant->mapped[block] == kReadWrite; });
-    if (!writes) continue;
+        std::any_of(blocks.begin(), blocks.end(), [&](uint32_t block) { return tenant.mapped[block] == kReadWrite; });
+    if (tenant.id == maker.id || !writes) continue;
     const uint64_t remap_id = ++last_remap_;
-    tenant->remap_pending[remap_id] = range;
-    Send(*tenant, RemapEvent{remap_id, range});
+    tenant.remap_pending[remap_id] = range;
+    Send(tenant, RemapEvent{remap_id, range});
   }
   return Await(
       maker, deadline, [&] { return WritersOf(range, maker.id).empty(); },
