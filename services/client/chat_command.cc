@@ -36,7 +36,7 @@ class Conversation {
       plain_ = true;
       status = Send(text, generation);
     }
-    std::cout << std::endl;
+    if (!generation.model.empty()) std::cout << std::endl;
     if (status.error_code() == grpc::StatusCode::CANCELLED) {
       std::cerr << "aborted\n";
       return kOk;

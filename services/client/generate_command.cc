@@ -64,7 +64,7 @@ int Generate(const RunDir& run_dir, GenerateOptions options) {
       RunGeneration(*stub, MakeRequest(options), generation, [&](int /*index*/, const std::string& text) {
         if (stream) std::cout << text << std::flush;
       });
-  if (stream) std::cout << std::endl;
+  if (stream && !generation.model.empty()) std::cout << std::endl;
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
     std::cerr << "aborted\n";
     return kDetached;

@@ -6,14 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/file.h"
 #include "common/base/status.h"
@@ -77,9 +77,15 @@ Cluster::~Cluster() {
 }
 
 CliResult Cluster::Up(const std::vector<std::string>& options) {
-  std::vector<std::string> arguments = {"up", "--pool_bytes=512MiB", "--metrics_port=0",
-                                        absl::StrCat("--state_dir=", File("state"))};
+  std::vector<std::string> arguments = {"up"};
   arguments.insert(arguments.end(), options.begin(), options.end());
+  for (const std::string& option : {std::string("--pool_bytes=512MiB"), std::string("--metrics_port=0"),
+                                    absl::StrCat("--state_dir=", File("state"))}) {
+    const std::string flag = option.substr(0, option.find('=') + 1);
+    const bool given = std::any_of(options.begin(), options.end(),
+                                   [&](const std::string& other) { return absl::StartsWith(other, flag); });
+    if (!given) arguments.push_back(option);
+  }
   return Run(arguments);
 }
 

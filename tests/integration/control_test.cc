@@ -39,8 +39,9 @@ class ControlTest : public ::testing::Test {
   static void SetUpTestSuite() {
     cluster_ = new Cluster;
     ASSERT_EQ(cluster_->Up().code, 0);
-    ASSERT_NO_FATAL_FAILURE(cluster_->MakeModel("model", {"--hidden_size=128", "--layers=3", "--heads=8", "--initializer_range=0.05",
-                                                          "--intermediate_size=512", "--max_position_embeddings=128"}));
+    ASSERT_NO_FATAL_FAILURE(
+        cluster_->MakeModel("model", {"--hidden_size=128", "--layers=3", "--heads=8", "--initializer_range=0.05",
+                                      "--intermediate_size=512", "--max_position_embeddings=128"}));
     ASSERT_EQ(cluster_->Run({"example", "sums", "--out", cluster_->File("data")}).code, 0);
     WriteShuffledAnswers();
     RunExample("sums_sft", "", "warm-up");
