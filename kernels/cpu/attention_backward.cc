@@ -13,9 +13,7 @@
 namespace tandem::TANDEM_ISA {
 namespace {
 
-constexpr float kInfinity = __builtin_inff();
 constexpr int kRunRows = 64;  // query rows taken together; their dout.out stand in the scratch
-constexpr int kMaxGroup = 128;
 
 struct Head {
   const AttentionShape& shape;
