@@ -78,19 +78,22 @@ echo "this run: $run"
   fail "$run/up.log" "if memory is short, stop other programs; if another Tandem is up, stop it with tandem down"
 cat "$run/up.log"
 
-# A held-out problem to ask before and after: the first one without a carry.
-problem=$(sed -n 's/.*"prompt": "\([0-9][0-9]\)+\([0-9][0-9]\)=".*/\1 \2/p' "$run/data/held_out.jsonl" |
-  awk 'int($1 / 10) + int($2 / 10) < 10 && $1 % 10 + $2 % 10 < 10 {print $1, $2; exit}')
-read -r left right <<<"$problem"
-prompt="$left+$right="
-truth=$((left + right))
+# The first held-out problems, asked before and after.
+mapfile -t problems < <(sed -n 's/.*"prompt": "\([^"]*\)".*"answer": "\([^"]*\)".*/\1 \2/p' "$run/data/held_out.jsonl" | head -n 5)
 ask() {
-  "$tandem" generate "$prompt" --temperature 0 --max_tokens 5 2>"$run/generate.log" | tr -cd '[:print:]'
+  "$tandem" generate "$1" --temperature 0 --max_tokens 5 2>"$run/generate.log" | tr -d '\n' | LC_ALL=C tr -c '[:print:]' '?'
   ((PIPESTATUS[0] == 0)) || return 1
 }
-before_answer=$(ask) || fail "$run/generate.log" "see $TANDEM_RUN_DIR/log/inference.log"
+before_answers=()
+for problem in "${problems[@]}"; do
+  answer=$(ask "${problem% *}") || fail "$run/generate.log" "see $TANDEM_RUN_DIR/log/inference.log"
+  before_answers+=("$answer")
+done
 echo
-echo "  the untrained model:  $prompt '$before_answer'   (right: $truth)      $((SECONDS - built)) s after the build's end"
+echo "The untrained model answers, $((SECONDS - built)) s after the build's end:"
+for i in "${!problems[@]}"; do
+  echo "  ${problems[i]% *}  '${before_answers[i]}'  (right: ${problems[i]#* })"
+done
 echo
 finish
 
@@ -127,12 +130,18 @@ finish
 before=$(accuracy first)
 after=$(accuracy last)
 rise=$(awk -v a="$before" -v b="$after" 'BEGIN {printf "%.1f", b - a}')
-after_answer=$(ask) || fail "$run/generate.log" "see $TANDEM_RUN_DIR/log/inference.log"
+after_lines=()
+for i in "${!problems[@]}"; do
+  answer=$(ask "${problems[i]% *}") || fail "$run/generate.log" "see $TANDEM_RUN_DIR/log/inference.log"
+  verdict=wrong
+  [[ $answer == "${problems[i]#* }" ]] && verdict=right
+  after_lines+=("$verdict: ${problems[i]% *}  untrained '${before_answers[i]}', now '$answer'")
+done
 echo
 echo "Summary"
 echo "  held-out problems     $held_out, none of them trained on in either order ($(grep -o 'overlap.*' "$run/data.log"))"
 echo "  accuracy              $before % after the warm-up, $after % after GRPO: $rise points more"
-echo "  the same prompt       untrained: $prompt '$before_answer'   now: $prompt '$after_answer'   (right: $truth)"
+echo "  the same prompts      $(printf '%s\n' "${after_lines[@]}" | sort | sed '2,$s/^/                        /')"
 sed -n '/^job .* at step/,$p' "$run/sums_grpo.log" | sed 's/^/  /'
 echo "  whole run             $((SECONDS - built)) s after the build's end"
 echo

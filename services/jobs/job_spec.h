@@ -69,7 +69,7 @@ struct JobSpec {
   int64_t top_k = 0;  // 0: off
 
   // Optimizer: AdamW, no decay on norms and biases.
-  double learning_rate = 1e-6;  // sft: 2e-5
+  double learning_rate = 1e-6;               // sft: 2e-5
   std::string lr_scheduler_type = "linear";  // or constant, constant_with_warmup
   double warmup_steps = 0.0;  // below 1: a share of all steps (as transformers 5); warmup_ratio is written here
   double weight_decay = 0.0;

@@ -20,7 +20,8 @@ TEST(DaemonCallTest, ViolationsAreShownAtTheirLinesOfTheFile) {
 
 TEST(DaemonCallTest, ATextThatIsNoYamlIsShownAtItsLine) {
   const RequestFile file = {"job.yaml", "task: sft\n  bad: [1\n"};
-  EXPECT_THAT(DescribeViolations(rpc::InvalidFields({{"", "not YAML"}}), file), ::testing::StartsWith("job.yaml:2: not YAML"));
+  EXPECT_THAT(DescribeViolations(rpc::InvalidFields({{"", "not YAML"}}), file),
+              ::testing::StartsWith("job.yaml:2: not YAML"));
 }
 
 TEST(DaemonCallTest, AStatusWithoutViolationsGivesNoLines) {

@@ -25,10 +25,14 @@ constexpr int kSteps = 40;
 constexpr double kLeastGain = 0.08;
 constexpr double kMostGainOfShuffled = 0.05;
 
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
 std::vector<nlohmann::json> ReadLines(const std::string& path) {
   std::vector<nlohmann::json> rows;
   const std::string text = ReadFile(path).value_or("");
-  for (const std::string line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+  for (const std::string& line : Lines(text)) {
     rows.push_back(nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false));
   }
   return rows;
@@ -58,7 +62,7 @@ class ControlTest : public ::testing::Test {
     const std::string original = ReadFile(path).value_or("");
     const std::string overrides = absl::StrCat("output_dir: ./", out, "\n", changes);
     bool replaced = false;  // lines of a nested map go with their key
-    for (const std::string line : absl::StrSplit(original, '\n', absl::SkipEmpty())) {
+    for (const std::string& line : Lines(original)) {
       if (line[0] != ' ') {
         const std::string key = line.substr(0, line.find(':') + 1);
         replaced = absl::StrContains(absl::StrCat("\n", overrides), absl::StrCat("\n", key));
@@ -79,7 +83,7 @@ class ControlTest : public ::testing::Test {
   // Accuracy on the held-out problems before and after a run, as a share.
   static std::pair<double, double> Accuracy(const std::string& out) {
     std::vector<double> values;
-    for (const std::string line : absl::StrSplit(outputs_[out], '\n')) {
+    for (const std::string& line : Lines(outputs_[out])) {
       double reward = 0;
       if (std::sscanf(line.c_str(), "eval at step %*d: mean reward %lf", &reward) == 1) values.push_back(reward);
     }
