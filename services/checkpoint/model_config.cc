@@ -161,6 +161,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const std::string& config, const st
   TANDEM_ASSIGN_OR_RETURN(result.rope_theta, RopeTheta(fields, file));
   TANDEM_RETURN_IF_ERROR(ReadDtype(fields, result));
   TANDEM_RETURN_IF_ERROR(ReadTokens(fields, result));
+  result.padding_idx = result.pad_token_id;  // of this file alone
   if (!generation_config.empty()) {
     TANDEM_RETURN_IF_ERROR(ReadGeneration(generation_config, where + "/generation_config.json", result));
   }

@@ -29,6 +29,9 @@ struct ModelConfig {
   // End tokens of config.json and generation_config.json, without duplicates.
   std::vector<int> eos_token_ids;
   std::optional<int> pad_token_id;
+  // The token whose lookup has no gradient: config.json's pad_token_id, which transformers makes padding_idx of the
+  // embedding. Of training only; not part of a served model's JSON.
+  std::optional<int> padding_idx;
   // Sampling defaults of generation_config.json; for chat and generate only.
   std::optional<double> default_temperature, default_top_p;
   std::optional<int> default_top_k;

@@ -17,6 +17,13 @@ void Transformer::BackwardTrain(const float* weights, const PackedBatch& batch, 
     MlpBackward(weights, layer, rows, b, gradients);
     AttentionBackward(weights, layer, batch, b, gradients);
   }
+  // As torch.nn.Embedding(padding_idx): the lookup of that token has no gradient.
+  if (config_.padding_idx.has_value()) {
+    for (int row = 0; row < rows; ++row) {
+      if (batch.tokens[row] != *config_.padding_idx) continue;
+      kernels_.Zero(b.dhidden + int64_t{row} * config_.hidden_size, config_.hidden_size);
+    }
+  }
   kernels_.EmbeddingBackward(b.dhidden, batch.tokens.data(), rows, config_.hidden_size, config_.vocab_size,
                              gradients + embed_);
 }

@@ -78,9 +78,10 @@ def make_rollout(seed):
     draw = lambda low, high, n: torch.randint(low, high, (n,), generator=rng).tolist()
     rollout = {"prompt_ids": [], "completion_ids": [], "rewards": []}
     for group in range(GROUPS):
-        prompt = draw(5, VOCAB, draw(1, 7, 1)[0])
+        # The pad token too, as a token like others: transformers gives its embedding no gradient.
+        prompt = draw(5, VOCAB, draw(1, 7, 1)[0]) + [PAD] * (group % 2)
         for row in range(SIZE):
-            body = draw(5, VOCAB, draw(0, LONGEST, 1)[0])
+            body = draw(PAD, VOCAB, draw(0, LONGEST, 1)[0])
             cut = (group + row) % 3 == 0 and body
             rollout["prompt_ids"].append(prompt)
             rollout["completion_ids"].append(body if cut else [*body, END])
