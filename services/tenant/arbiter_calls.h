@@ -2,8 +2,10 @@
 // Unary calls to the arbiter: session key and deadline on each, and the same request again (same request_id, so it is
 // done once) while the connection is broken but the arbiter lives. Thread-safe.
 
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
 

@@ -12,8 +12,6 @@
 #include "absl/time/clock.h"
 #include "common/base/status.h"
 
-extern char** environ;
-
 namespace tandem::testing {
 
 ChildProcess::ChildProcess(const std::vector<std::string>& command, const std::string& stderr_path) {
@@ -25,6 +23,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command, const std::s
   posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, stderr_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const int error = posix_spawn(&pid_, command[0].c_str(), &actions, nullptr, arguments.data(), environ);

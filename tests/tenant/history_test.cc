@@ -16,7 +16,6 @@
 namespace tandem::testing {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 class Actor {

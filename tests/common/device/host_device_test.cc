@@ -18,7 +18,6 @@ namespace {
 
 using tandem::testing::IsOk;
 using tandem::testing::StatusIs;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
