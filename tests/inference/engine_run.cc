@@ -29,7 +29,11 @@ EngineRun::~EngineRun() {
   if (server_ != nullptr) server_->Drain(absl::ZeroDuration());
   engine_.reset();
   if (!::testing::Test::HasFailure()) return;
-  std::fprintf(stderr, "---- arbiter log\n%s----\n", ReadFile(dir_.File("arbiter.log")).value_or("").c_str());
+  std::fprintf(stderr, "---- arbiter log\n%s----\n", ArbiterLog().c_str());
+}
+
+std::string EngineRun::ArbiterLog() const {
+  return ReadFile(dir_.File("arbiter.log")).value_or("");
 }
 
 void EngineRun::StartArbiter() {
@@ -38,7 +42,7 @@ void EngineRun::StartArbiter() {
                                "67108864", "--quantum_ms", "1"},
       dir_.File("arbiter.log"));
   const absl::Status serving = rpc::WaitUntilServing(rpc::DaemonTarget(run_dir(), "arbiter"), kPatience);
-  TANDEM_CHECK(serving.ok(), serving.ToString(), ReadFile(dir_.File("arbiter.log")).value_or(""));
+  TANDEM_CHECK(serving.ok(), serving.ToString(), ArbiterLog());
 }
 
 void EngineRun::RestartArbiter() {

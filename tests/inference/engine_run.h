@@ -62,6 +62,7 @@ class EngineRun {
   tenant::Turn TakeTurn();
 
   const std::string& run_dir() const { return dir_.path(); }
+  std::string ArbiterLog() const;
 
  private:
   void StartArbiter();

@@ -113,7 +113,7 @@ TEST_F(EngineTest, AnInterruptionByATurnChangeChangesNoBit) {
   const Generated alone = run_.Generate(request);
   ASSERT_TRUE(alone.status.ok());
   // A trainer whose own memory overlaps the cache: what is kept must come back.
-  const auto scratch = run_.trainer().CreatePrivate({.name = "scratch", .bytes = 40 << 20});
+  const auto scratch = run_.trainer().CreatePrivate({.name = "scratch", .bytes = 52 << 20});
   ASSERT_TRUE(scratch.ok()) << scratch.status();
   auto interrupted = std::async(std::launch::async, [&] { return run_.Generate(request); });
   run_.AwaitState("a running completion", [](const State& state) { return state.running() > 0; });
@@ -126,6 +126,7 @@ TEST_F(EngineTest, AnInterruptionByATurnChangeChangesNoBit) {
   }
   EXPECT_GT(turns, 1);
   EXPECT_EQ(interrupted.get(), alone);
+  EXPECT_THAT(run_.ArbiterLog(), HasSubstr("of segment 'kv_cache'"));  // evicted and restored
 }
 
 TEST_F(EngineTest, AJobsSetTakesThePlaceOfTheOwnModel) {
