@@ -58,7 +58,7 @@ struct JobSpec {
   int64_t num_iterations = 1;  // times each generation batch is used
   int64_t max_steps = -1;      // optimizer steps; -1: by num_train_epochs
   double num_train_epochs = 3.0;
-  int64_t pack_tokens = 2048;  // ours: tokens that are run together; changes memory and speed, not the result
+  int64_t pack_tokens = 1024;  // ours: tokens that are run together; changes memory and speed, not the result
   bool shuffle_dataset = true;
   uint64_t seed = 42;
 

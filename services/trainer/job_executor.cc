@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "services/jobs/output_dir.h"
 
 namespace tandem::trainer {
 namespace {
@@ -65,8 +66,16 @@ absl::Status JobExecutor::Run(const jobs::JobRecord& job, const jobs::RunControl
     TANDEM_RETURN_IF_ERROR(around_.store.SetState(job.id, jobs::JobState::kLoading));
     TANDEM_ASSIGN_OR_RETURN(record, around_.store.Get(job.id));
   }
+  if (!outcome.ok() && !absl::IsAborted(control.Check())) ReleaseUnused(job);
   around_.metrics.OnJobEnd(outcome.ok() ? "succeeded" : control.Check().ok() ? "failed" : "interrupted");
   return outcome;
+}
+
+// A job that ended before its first step leaves nothing behind: its directory can be given to another one.
+void JobExecutor::ReleaseUnused(const jobs::JobRecord& job) {
+  const absl::StatusOr<jobs::JobRecord> now = around_.store.Get(job.id);
+  if (!now.ok() || now->step > 0 || now->state == jobs::JobState::kRunning) return;
+  jobs::ReleaseOutputDir(job.output_dir);
 }
 
 absl::Status JobExecutor::RunOnce(const jobs::JobRecord& job, const jobs::RunControl& control, int64_t& steps_done) {

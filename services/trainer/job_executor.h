@@ -41,6 +41,7 @@ class JobExecutor final : public jobs::JobBody {
   absl::Status EnsureSession(absl::Duration timeout, const std::function<absl::Status()>& check);
   void DropSession();
   absl::Status RunOnce(const jobs::JobRecord& job, const jobs::RunControl& control, int64_t& steps_done);
+  void ReleaseUnused(const jobs::JobRecord& job);
   void RetireServed();
 
   const Surroundings around_;

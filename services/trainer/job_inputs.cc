@@ -40,15 +40,22 @@ absl::Status LoadTokenizer(JobInputs& inputs) {
   return absl::OkStatus();
 }
 
-absl::Status LoadData(JobInputs& inputs) {
+absl::Status LoadTrainingData(JobInputs& inputs) {
   const jobs::JobSpec& spec = inputs.spec;
   TANDEM_ASSIGN_OR_RETURN(inputs.dataset, jobs::LoadJsonl(spec.dataset.path));
   TANDEM_RETURN_IF_ERROR(jobs::RequireColumn(inputs.dataset, spec.dataset.prompt_column));
-  if (IsSft(spec)) TANDEM_RETURN_IF_ERROR(jobs::RequireColumn(inputs.dataset, spec.dataset.completion_column));
-  if (spec.eval.has_value()) {
-    TANDEM_ASSIGN_OR_RETURN(inputs.eval_dataset, jobs::LoadJsonl(spec.eval->path, spec.eval->max_rows.value_or(0)));
-    TANDEM_RETURN_IF_ERROR(jobs::RequireColumn(inputs.eval_dataset, spec.dataset.prompt_column));
-  }
+  return IsSft(spec) ? jobs::RequireColumn(inputs.dataset, spec.dataset.completion_column) : absl::OkStatus();
+}
+
+absl::Status LoadEvalData(JobInputs& inputs) {
+  const jobs::JobSpec& spec = inputs.spec;
+  if (!spec.eval.has_value()) return absl::OkStatus();
+  TANDEM_ASSIGN_OR_RETURN(inputs.eval_dataset, jobs::LoadJsonl(spec.eval->path, spec.eval->max_rows.value_or(0)));
+  return jobs::RequireColumn(inputs.eval_dataset, spec.dataset.prompt_column);
+}
+
+absl::Status MakeRewards(JobInputs& inputs) {
+  const jobs::JobSpec& spec = inputs.spec;
   for (const rewards::RewardSpec& reward_spec : spec.rewards) {
     TANDEM_ASSIGN_OR_RETURN(std::unique_ptr<rewards::Reward> reward, rewards::MakeReward(reward_spec));
     for (const std::string& column : reward->RequiredColumns()) {
@@ -102,7 +109,9 @@ absl::StatusOr<std::unique_ptr<JobInputs>> LoadJobInputs(const jobs::JobSpec& sp
   TANDEM_RETURN_IF_ERROR(LoadModel(*inputs));
   TANDEM_RETURN_IF_ERROR(LoadTokenizer(*inputs));
   progress();
-  TANDEM_RETURN_IF_ERROR(LoadData(*inputs));
+  TANDEM_RETURN_IF_ERROR(LoadTrainingData(*inputs));
+  TANDEM_RETURN_IF_ERROR(LoadEvalData(*inputs));
+  TANDEM_RETURN_IF_ERROR(MakeRewards(*inputs));
   progress();
   TANDEM_RETURN_IF_ERROR(Tokenize(*inputs, progress));
   const size_t rows = IsSft(spec) ? inputs->sft_rows.size() : inputs->prompts.size();
@@ -110,14 +119,22 @@ absl::StatusOr<std::unique_ptr<JobInputs>> LoadJobInputs(const jobs::JobSpec& sp
   return inputs;
 }
 
-absl::StatusOr<SubmissionNotes> CheckSubmission(const jobs::JobSpec& spec, uint64_t arena_bytes) {
+absl::StatusOr<SubmissionNotes> CheckSubmission(const jobs::JobSpec& spec, uint64_t arena_bytes, std::string& field) {
   JobInputs inputs;
   inputs.spec = spec;
+  field = "model_name_or_path";
   TANDEM_RETURN_IF_ERROR(LoadModel(inputs));
   TANDEM_RETURN_IF_ERROR(LoadTokenizer(inputs));
-  TANDEM_RETURN_IF_ERROR(LoadData(inputs));
+  field = "dataset.path";
+  TANDEM_RETURN_IF_ERROR(LoadTrainingData(inputs));
+  field = "eval.path";
+  TANDEM_RETURN_IF_ERROR(LoadEvalData(inputs));
+  field = "rewards";
+  TANDEM_RETURN_IF_ERROR(MakeRewards(inputs));
+  field = "dataset.path";
   const auto rows = static_cast<int64_t>(inputs.dataset.rows.size());
   TANDEM_ASSIGN_OR_RETURN(const jobs::BatchPlan plan, jobs::PlanBatches(spec, rows));
+  field = "model_name_or_path";
   // Without activations, which depend on the rows' lengths: those are checked at loading.
   if (arena_bytes > 0) TANDEM_RETURN_IF_ERROR(CheckFits(NeedOf(inputs.manifest, 0), arena_bytes));
   SubmissionNotes notes;

@@ -42,15 +42,6 @@ absl::Status CheckRequest(const v1::SubmitJobRequest& request) {
   return absl::OkStatus();
 }
 
-// The key of the job file that an error of the checks at loading is about, as far as its code and text say.
-std::string FieldOf(const absl::Status& status) {
-  const absl::string_view text = status.message();
-  for (const char* field : {"dataset", "eval", "model_name_or_path", "output_dir"}) {
-    if (text.substr(0, std::string(field).size()) == field) return field;
-  }
-  return "";
-}
-
 }  // namespace
 
 TrainerService::TrainerService(jobs::JobStore& store, jobs::JobRunner& runner, std::function<uint64_t()> arena_bytes)
@@ -67,13 +58,12 @@ grpc::Status TrainerService::SubmitJob(grpc::ServerContext* /*context*/, const v
   }
   const jobs::ParsedJob parsed = jobs::ParseJobSpec(request->yaml(), request->base_dir());
   if (!parsed.ok()) return InvalidFields(parsed.errors);
-  const absl::StatusOr<SubmissionNotes> notes = CheckSubmission(parsed.spec, arena_bytes_());
-  if (!notes.ok()) {
-    if (const std::string field = FieldOf(notes.status()); !field.empty()) {
-      return rpc::InvalidFields({{field, std::string(notes.status().message())}});
-    }
-    return rpc::ToGrpc(notes.status());
+  std::string field;
+  const absl::StatusOr<SubmissionNotes> notes = CheckSubmission(parsed.spec, arena_bytes_(), field);
+  if (absl::IsInvalidArgument(notes.status()) || absl::IsNotFound(notes.status())) {
+    return rpc::InvalidFields({{field, std::string(notes.status().message())}});
   }
+  if (!notes.ok()) return rpc::ToGrpc(notes.status());
   const absl::StatusOr<jobs::JobRecord> job = Enqueue(parsed.spec, notes->max_steps, request->idempotency_key());
   if (!job.ok()) return rpc::ToGrpc(job.status());
   LOG_INFO("job {} ({}) submitted, output_dir={}", job->id, job->name, job->output_dir);
@@ -125,6 +115,8 @@ grpc::Status TrainerService::CancelJob(grpc::ServerContext* /*context*/, const v
                                        v1::Job* response) {
   const absl::StatusOr<jobs::JobRecord> job = runner_.Cancel(request->job_id());
   if (!job.ok()) return rpc::ToGrpc(job.status());
+  // One that never started has nothing in its directory but the claim.
+  if (job->state == jobs::JobState::kCancelled && job->started_at == 0) jobs::ReleaseOutputDir(job->output_dir);
   ToProto(*job, *response);
   return grpc::Status::OK;
 }

@@ -48,9 +48,14 @@ absl::Status TrainingMemory::MakeSegments(const std::string& label, uint64_t act
   TANDEM_ASSIGN_OR_RETURN(weights_, session_.CreateShared(label + ".weights", bytes));
   TANDEM_ASSIGN_OR_RETURN(moments_,
                           session_.CreatePrivate({.name = "moments", .bytes = 2 * bytes, .usually_kept = true}));
+  const auto make_activations = [&]() -> absl::Status {
+    TANDEM_ASSIGN_OR_RETURN(activations_, session_.CreatePrivate({.name = "activations", .bytes = activation_bytes}));
+    return absl::OkStatus();
+  };
+  // A segment is one run of bytes and never moves: the larger one first finds room more often.
+  if (activation_bytes >= bytes) TANDEM_RETURN_IF_ERROR(make_activations());
   TANDEM_ASSIGN_OR_RETURN(gradients_, session_.CreatePrivate({.name = "gradients", .bytes = bytes, .may_evict = true}));
-  TANDEM_ASSIGN_OR_RETURN(activations_, session_.CreatePrivate({.name = "activations", .bytes = activation_bytes}));
-  return absl::OkStatus();
+  return activation_bytes >= bytes ? absl::OkStatus() : make_activations();
 }
 
 absl::Status TrainingMemory::CreateSet(const std::string& name, const std::string& served) {
