@@ -162,7 +162,7 @@ class Recomputation:
     def _mark(self, clipped: dict[str, torch.Tensor]) -> None:
         for name, g in clipped.items():
             rms = g.square().mean().sqrt()
-            clear, touched = g.abs() >= MASK * rms, g != 0
+            clear, touched = (g != 0) & (g.abs() >= MASK * rms), g != 0
             self.clear[name] = clear | self.clear.get(name, torch.zeros_like(clear))
             self.touched[name] = touched | self.touched.get(name, torch.zeros_like(touched))
 

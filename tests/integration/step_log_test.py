@@ -20,7 +20,10 @@ VARIANTS = {
     "steps-per-generation": {"steps_per_generation": 8, "per_device_train_batch_size": 16, "max_steps": 6},
     "iterations": {"num_iterations": 2, "max_steps": 4},
     "temperature": {"temperature": 0.7},
-    "grpo-loss": {"loss_type": "grpo", "steps_per_generation": 2, "num_iterations": 2, "epsilon": 0.01, "max_steps": 4},
+    "grpo-loss": {
+        "loss_type": "grpo", "steps_per_generation": 2, "num_iterations": 2, "epsilon": 0.01, "max_steps": 4,
+        "per_device_train_batch_size": 128,
+    },
     "decay": {"weight_decay": 0.1, "warmup_steps": 2, "max_grad_norm": 0.01},
 }
 
