@@ -62,7 +62,7 @@ void HostDevice::TouchAll() {
 
 absl::Status HostDevice::AddBlock(uint32_t block) {
   const std::string what = absl::StrCat("block ", block, " of ", blocks(), " (", block_bytes(), " bytes each)");
-  UniqueFd fd(memfd_create("tandem-block", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd fd(memfd_create(absl::StrCat("tandem-block-", block).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return ErrnoStatus(errno, "cannot create", what);
   if (fchmod(fd.get(), 0600) != 0) return ErrnoStatus(errno, "cannot set the mode of", what);
   const int allocated = posix_fallocate(fd.get(), 0, static_cast<off_t>(block_bytes()));

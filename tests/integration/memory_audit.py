@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from cluster import Cluster, mappings
+
+BLOCK = re.compile(r"/memfd:tandem-block-(\d+)")
 
 
 @dataclass
@@ -18,48 +21,21 @@ class Audit:
 
 
 def audit(cluster: Cluster, pid: int, tenant: str, set_name: str) -> Audit:
-    """Reads smaps and the arbiter's list of segments. Blocks are files of their own, mapped one after another."""
+    """Reads smaps and the arbiter's list of segments. Blocks are files of their own, named by their place in the arena."""
     state = cluster.call("arbiter", "GetState", cluster.messages("arbiter").GetStateRequest(), "GetStateReply")
-    block = state.pool.block_bytes
     weights_id = next(s.shared_segment_id for s in state.sets if s.name == set_name)
     listed = [s for s in state.segments if s.tenant == tenant or s.id == weights_id]
     weights = next(s for s in state.segments if s.id == weights_id)
-    maps = mappings(pid)
-    start = arena_start(maps, block)
     result = Audit(set(), 0, 0)
-    for m in maps:
-        offset = m["start"] - start
-        if not is_block(m) or offset < 0:
-            result.others += m["Rss"]
-        elif overlaps(offset, m["size"], weights):
+    for m in mappings(pid):
+        block = BLOCK.match(m["path"])
+        offset = int(block[1]) * state.pool.block_bytes + m["offset"] if block else 0
+        if block and overlaps(offset, m["size"], weights):
             result.weights.add((m["device"], m["inode"]))
             result.weights_resident += m["Rss"]
-        elif not any(overlaps(offset, m["size"], s) for s in listed):
+        elif not block or not any(overlaps(offset, m["size"], s) for s in listed):
             result.others += m["Rss"]
     return result
-
-
-def is_block(mapping: dict[str, Any]) -> bool:
-    """Whether this is a block of the arena."""
-    return mapping["path"].startswith("/memfd:tandem")
-
-
-def arena_start(maps: list[dict[str, Any]], block: int) -> int:
-    """Address of the arena's first byte: the reserved range that blocks are mapped into starts there."""
-    first = next((i for i, m in enumerate(maps) if is_block(m)), None)
-    if first is None:
-        raise AssertionError("no block of the pool is mapped")
-    start = maps[first]["start"]
-    while first > 0 and maps[first - 1]["permissions"].startswith("---") and _end(maps[first - 1]) == start:
-        first -= 1
-        start = maps[first]["start"]
-    if block <= 0:
-        raise AssertionError("the arbiter does not say how large a block is")
-    return start
-
-
-def _end(mapping: dict[str, Any]) -> int:
-    return mapping["start"] + mapping["size"]
 
 
 def overlaps(offset: int, size: int, segment: Any) -> bool:

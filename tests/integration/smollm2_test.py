@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -97,12 +98,23 @@ class SmolLM2Test(unittest.TestCase):
                 self.assertEqual(line["sampling/sampling_logp_difference/max"], 0)
             AutoModelForCausalLM.from_pretrained(str(cluster.root / "runs/gsm8k/final"))
 
+    @staticmethod
+    def wait_served(cluster: Cluster) -> None:
+        """Waits until inference has loaded its model."""
+        request = cluster.messages("inference").GetInferenceStateRequest()
+        deadline = time.monotonic() + 60
+        while not cluster.call("inference", "GetInferenceState", request, "GetInferenceStateResponse").model:
+            if time.monotonic() > deadline:
+                raise TimeoutError("no model is served")
+            time.sleep(0.05)
+
     def test_chats_of_two_turns_are_those_of_transformers(self) -> None:
         """Ids of the prompt and 64 greedy tokens, in both turns."""
         tokenizer = AutoTokenizer.from_pretrained(MODEL)
         model = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
         with Cluster(pool_bytes=2 * GIB, arguments={"inference": [f"--model={MODEL}"]}) as cluster:
             messages = cluster.messages("inference")
+            self.wait_served(cluster)
             for questions in CHATS:
                 history: list[dict[str, str]] = []
                 for question in questions:
