@@ -132,13 +132,15 @@ TEST_F(ControlTest, ALearningRateOfZeroChangesNoBitWhileRewardsAndGradientsAreTh
   const std::string before = cluster_->Read("warm-up" + name);
   ASSERT_FALSE(before.empty());
   EXPECT_TRUE(before == cluster_->Read("still" + name)) << "weights differ";
-  const std::vector<nlohmann::json> metrics = ReadLines(cluster_->File("still/metrics.jsonl"));
-  ASSERT_EQ(metrics.size(), static_cast<size_t>(kSteps));
   double rewards = 0;
-  for (const nlohmann::json& line : metrics) {
+  int steps = 0;
+  for (const nlohmann::json& line : ReadLines(cluster_->File("still/metrics.jsonl"))) {
+    if (!line.contains("grad_norm")) continue;  // the evaluations
+    ++steps;
     EXPECT_GT(line["grad_norm"].get<double>(), 0) << line;
     rewards += line["reward"].get<double>();
   }
+  EXPECT_EQ(steps, kSteps);
   EXPECT_GT(rewards, 0);
 }
 
