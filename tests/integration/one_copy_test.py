@@ -33,7 +33,7 @@ class OneCopyTest(unittest.TestCase):
         with Cluster(pool_bytes=3 << 30) as cluster:
             make_inputs(cluster, rows=32, **LARGE)
             job_id = cluster.submit(
-                grpo_job("large", per_device_train_batch_size=8, max_steps=STEPS + 2, save_steps=0, max_completion_length=4)
+                grpo_job("large", per_device_train_batch_size=8, max_steps=STEPS + 12, save_steps=0, max_completion_length=4)
             )
             cluster.wait_step(job_id, 1)
             inference = cluster.processes["inference"].pid
@@ -45,8 +45,6 @@ class OneCopyTest(unittest.TestCase):
             after = self.read_bytes(inference)
             tracer.terminate()
             tracer.wait(10)
-            cluster.wait_job(job_id)
-
             state = cluster.call("arbiter", "GetState", cluster.messages("arbiter").GetStateRequest(), "GetStateReply")
             served = next(s for s in state.sets if s.tenant == "trainer")
             w = next(s.size_bytes for s in state.segments if s.id == served.shared_segment_id)
@@ -57,6 +55,8 @@ class OneCopyTest(unittest.TestCase):
 
             reader = audit(cluster, inference, "inference", served.name)
             writer = audit(cluster, cluster.processes["trainer"].pid, "trainer", served.name)
+            self.assertLess(cluster.job(job_id).state, 4, "the job should still run while its memory is looked at")
+            cluster.wait_job(job_id)
             print(f"W {w / 1e6:.0f} MB, received {received_bytes(trace)} bytes in {STEPS} steps; {reader.weights_resident=} ")
             print(f"outside the listed segments: inference {reader.others / w:.3f} W, trainer {writer.others / w:.3f} W")
             self.assertEqual(reader.weights, writer.weights)
