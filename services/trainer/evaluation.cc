@@ -36,6 +36,7 @@ Evaluation Summarise(const JobInputs& inputs, const std::vector<std::vector<doub
   out.metrics["eval_completions/mean_length"] = tokens / static_cast<double>(std::max<int64_t>(out.rows, 1));
   for (size_t f = 0; f < inputs.reward_names.size(); ++f) {
     std::vector<double> column;
+    column.reserve(rewards.size());
     for (const std::vector<double>& row : rewards) column.push_back(row[f]);
     const double mean = MeanAndStdOf(column).mean;
     if (!std::isnan(mean)) out.metrics[absl::StrCat("eval_rewards/", inputs.reward_names[f], "/mean")] = mean;

@@ -81,12 +81,13 @@ void JobExecutor::ReleaseUnused(const jobs::JobRecord& job) {
 absl::Status JobExecutor::RunOnce(const jobs::JobRecord& job, const jobs::RunControl& control, int64_t& steps_done) {
   // The last job's weights stay served until the new set is readable, where both fit.
   const auto make_room = [this](const MemoryNeed& need) {
-    if (served_.has_value() && served_->weights.bytes + need.total() > session_->arena_bytes()) RetireServed();
+    const uint64_t arena = session_->arena_bytes();
+    if (served_.has_value() && need.total() <= arena && served_->weights.bytes + need.total() > arena) RetireServed();
   };
   TrainingJob run({*session_, around_.kernels, around_.rollouts, around_.store, around_.metrics, around_.clock,
                    around_.bytes_moved, make_room, [this] { RetireServed(); }},
                   job, control);
-  const absl::Status outcome = run.Run();
+  absl::Status outcome = run.Run();
   steps_done = run.steps_done();
   if (std::optional<TrainingMemory::Served> served = run.TakeServed()) served_ = std::move(served);
   return outcome;

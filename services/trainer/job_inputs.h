@@ -52,7 +52,8 @@ struct SubmissionNotes {
   std::vector<std::string> info, warnings;
 };
 // The checks that are cheap at submission: model files (headers), data, batch sizes, and memory if `arena_bytes` is
-// known (0: not). INVALID_ARGUMENT, NOT_FOUND or RESOURCE_EXHAUSTED; `field` is then the job file's key that it is about.
+// known (0: not). INVALID_ARGUMENT, NOT_FOUND or RESOURCE_EXHAUSTED; `field` is then the job file's key that it is
+// about.
 absl::StatusOr<SubmissionNotes> CheckSubmission(const jobs::JobSpec& spec, uint64_t arena_bytes, std::string& field);
 
 }  // namespace tandem::trainer

@@ -140,7 +140,7 @@ class RolloutsClient final : public Rollouts {
     }
     queue.Shutdown();
     if (!stop.ok()) return stop;
-    const absl::Status result = rpc::FromGrpc(status);
+    absl::Status result = rpc::FromGrpc(status);
     // A call that the other side gave up, because it stops or the turn was lost, is worth another try.
     if (!absl::IsCancelled(result) && !absl::IsAborted(result)) return result;
     return absl::UnavailableError(absl::StrCat("inference gave the call up: ", result.message()));

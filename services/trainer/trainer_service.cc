@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/rpc/status_mapping.h"
@@ -22,6 +23,7 @@ constexpr size_t kMaxYamlBytes = 1 << 20;
 
 grpc::Status InvalidFields(const std::vector<jobs::FieldError>& errors) {
   std::vector<rpc::FieldViolation> violations;
+  violations.reserve(errors.size());
   for (const jobs::FieldError& error : errors) violations.push_back({error.path, error.description});
   return rpc::InvalidFields(violations);
 }
@@ -61,7 +63,9 @@ grpc::Status TrainerService::SubmitJob(grpc::ServerContext* /*context*/, const v
   std::string field;
   const absl::StatusOr<SubmissionNotes> notes = CheckSubmission(parsed.spec, arena_bytes_(), field);
   if (absl::IsInvalidArgument(notes.status()) || absl::IsNotFound(notes.status())) {
-    return rpc::InvalidFields({{field, std::string(notes.status().message())}});
+    absl::string_view text = notes.status().message();
+    absl::ConsumePrefix(&text, field + ": ");
+    return rpc::InvalidFields({{field, std::string(text)}});
   }
   if (!notes.ok()) return rpc::ToGrpc(notes.status());
   const absl::StatusOr<jobs::JobRecord> job = Enqueue(parsed.spec, notes->max_steps, request->idempotency_key());

@@ -54,11 +54,13 @@ class TrainingJob {
   int64_t steps_done() const { return steps_done_; }
 
  private:
+  // In training_job_load.cc.
   absl::Status Load();
   absl::Status MakeMemory();
   absl::Status LoadState();
   absl::Status CommitLoaded();
   absl::Status MarkRunning();
+
   absl::Status TrainStep(int64_t step);
   absl::Status Update(int64_t step, double learning_rate, Metrics& metrics);
   absl::Status RecordStep(int64_t step, StepReport& report, double step_seconds);

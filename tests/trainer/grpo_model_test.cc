@@ -12,12 +12,14 @@ namespace {
 
 std::vector<std::vector<float>> Logps(const std::vector<RowScores>& scores) {
   std::vector<std::vector<float>> out;
+  out.reserve(scores.size());
   for (const RowScores& row : scores) out.push_back(row.logps);
   return out;
 }
 
 std::vector<std::vector<float>> Entropies(const std::vector<RowScores>& scores) {
   std::vector<std::vector<float>> out;
+  out.reserve(scores.size());
   for (const RowScores& row : scores) out.push_back(row.entropies);
   return out;
 }

@@ -30,7 +30,7 @@ class ScriptedBody final : public JobBody {
       if (absl::Status asked = control.Check(); !asked.ok()) return asked;
       changed_.WaitFor(mutex_, absl::Milliseconds(5));
     }
-    const absl::Status outcome = outcomes_.front();
+    absl::Status outcome = outcomes_.front();
     outcomes_.pop_front();
     return outcome;
   }

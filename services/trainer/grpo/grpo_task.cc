@@ -57,6 +57,7 @@ absl::Status GrpoTask::MakeOldLogps() {
   for (const int64_t index : sampled_now_) {
     std::vector<jobs::CompletionRow>& rows = batches_[index].rows;
     std::vector<Sequence> sequences;
+    sequences.reserve(rows.size());
     for (const jobs::CompletionRow& row : rows) sequences.push_back(SequenceOf(row));
     TANDEM_ASSIGN_OR_RETURN(std::vector<RowScores> scores,
                             around_.packs.Score(sequences, around_.memory.KeepWithinStep()));

@@ -101,6 +101,7 @@ Metrics RolloutMetrics(absl::Span<const int64_t> lengths, const std::vector<bool
       {"frac_reward_zero_std", advantages.frac_reward_zero_std}};
   for (size_t f = 0; f < names.size(); ++f) {
     std::vector<double> column;
+    column.reserve(rewards.size());
     for (const std::vector<double>& row : rewards) column.push_back(row[f]);
     const MeanAndStd stats = MeanAndStdOf(column);
     AddKnown(out, absl::StrCat("rewards/", names[f], "/mean"), stats.mean);

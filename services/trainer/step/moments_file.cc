@@ -53,7 +53,7 @@ absl::Status ReadTensor(const WeightEntry& entry, const TensorPart& part, const 
   }
   const std::byte* bytes = file.Bytes(*tensor).data();
   std::vector<float> rows(static_cast<size_t>(kRowsAtOnce * k));
-  const absl::Status read = ForRowBlocks(part, [&](int64_t first, int64_t count) {
+  absl::Status read = ForRowBlocks(part, [&](int64_t first, int64_t count) {
     std::memcpy(rows.data(), bytes + first * k * static_cast<int64_t>(sizeof(float)),
                 static_cast<size_t>(count * k) * sizeof(float));
     float* target = layout + entry.offset + part.column + first;

@@ -58,7 +58,7 @@ absl::Status TurnKeeper::Yield(const Keep& keep) {
   if (!turn_.has_value()) return absl::OkStatus();
   const absl::Duration start = clock_.Now();
   const uint64_t token = turn_->token();
-  const absl::Status yielded = turn_->Yield(keep);
+  absl::Status yielded = turn_->Yield(keep);
   turn_.reset();
   const double seconds = absl::ToDoubleSeconds(clock_.Now() - start);
   switch_seconds_ += seconds;
