@@ -25,6 +25,7 @@ namespace tandem::trainer {
 namespace {
 
 constexpr const char* kDaemon = "tandem-trainer";
+constexpr int kBadStart = 2;
 constexpr absl::Duration kDrainGrace = absl::Seconds(2);
 
 void AddFlags(CLI::App& app, TrainerOptions& options) {
@@ -90,7 +91,11 @@ int Main(int argc, char** argv) {
       "Runs training jobs on weights in the pool.\n"
       "Example: tandem-trainer --run_dir=/run/tandem --state_dir=/var/lib/tandem");
   AddFlags(app, options);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadStart;
+  }
   InitLog("trainer", options.log_level);
   const absl::Status served = Serve(options, signals);
   return served.ok() ? 0 : rpc::BadStart(kDaemon, served);

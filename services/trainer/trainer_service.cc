@@ -77,6 +77,7 @@ grpc::Status TrainerService::SubmitJob(grpc::ServerContext* /*context*/, const v
     if (const absl::Status s = store_.RecordLog(job->id, {"warning", warning}); !s.ok()) return rpc::ToGrpc(s);
   }
   for (const std::string& info : notes->info) {
+    response->add_warnings(info);
     if (const absl::Status s = store_.RecordLog(job->id, {"info", info}); !s.ok()) return rpc::ToGrpc(s);
   }
   return grpc::Status::OK;
