@@ -9,7 +9,7 @@
 namespace tandem::rpc {
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
-    const std::string& address, std::shared_ptr<prometheus::Registry> registry) {
+    const std::string& address, const std::shared_ptr<prometheus::Registry>& registry) {
   auto endpoint = std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint);
   if (address == "off" || address.empty()) return endpoint;
   try {  // civetweb's wrapper throws when the address is taken or malformed

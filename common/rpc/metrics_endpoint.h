@@ -19,7 +19,7 @@ class MetricsEndpoint {
   // Serves `registry` at `address` ("127.0.0.1:9400"). "off" serves nothing. Port 0 takes a free port.
   // UNAVAILABLE names the address when it can not be bound.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(const std::string& address,
-                                                                std::shared_ptr<prometheus::Registry> registry);
+                                                                const std::shared_ptr<prometheus::Registry>& registry);
   ~MetricsEndpoint();
   // The port that is bound; 0 when off.
   int port() const { return port_; }
