@@ -75,7 +75,7 @@ absl::Status SafetensorsWriter::Finish() {
 }
 
 absl::Status SafetensorsWriter::FlushBuffer() {
-  const absl::Status written = Write(reinterpret_cast<const char*>(buffer_.data()), buffer_.size() * sizeof(float));
+  absl::Status written = Write(reinterpret_cast<const char*>(buffer_.data()), buffer_.size() * sizeof(float));
   buffer_.clear();
   return written;
 }
