@@ -40,7 +40,7 @@ absl::StatusOr<SegmentRecord> Arbiter::CreateSegment(TenantRecord& tenant, const
   MutexLock lock(mutex_);
   TANDEM_RETURN_IF_ERROR(CheckAlive(tenant));
   TANDEM_ASSIGN_OR_RETURN(const SegmentId id, ledger_.Create(tenant.id, tenant.name, spec));
-  const SegmentRecord segment = *ledger_.Find(id);
+  SegmentRecord segment = *ledger_.Find(id);
   absl::Status made;
   if (segment.spec.kind == SegmentKind::kShared) {
     made = DemandRemaps(tenant, segment.range, deadline);

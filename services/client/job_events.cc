@@ -72,7 +72,7 @@ grpc::Status JobEvents::ReadOnce() {
     last_sequence_ = std::max(last_sequence_, event.sequence());
     if (!Push(std::move(event))) break;
   }
-  const grpc::Status status = reader->Finish();
+  grpc::Status status = reader->Finish();
   const MutexLock lock(mutex_);
   stream_ = nullptr;
   return status;

@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string Write(const TempDir& temp, const std::string& bytes) {
-  const std::string path = temp.File("x.safetensors");
+  std::string path = temp.File("x.safetensors");
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   return path;
 }

@@ -40,7 +40,7 @@ class WeightFilesTest : public ::testing::Test {
     if (!config.ok()) return config.status();
     const WeightManifest manifest = MakeWeightManifest(*config);
     std::vector<float> weights(manifest.total_elements, 3.0F);
-    const absl::Status status = LoadWeights(dir_, *config, manifest, absl::MakeSpan(weights));
+    absl::Status status = LoadWeights(dir_, *config, manifest, absl::MakeSpan(weights));
     if (!status.ok()) {
       EXPECT_THAT(weights, ::testing::Each(3.0F));
     }
