@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # clang-tidy over every source file of the product and the tests. A file that passed is not checked again until it, a
-# header of ours that it includes, or .clang-tidy changes. TIDY_BUDGET_S (default 300) bounds the time: files that were
+# header of ours that it includes, or .clang-tidy changes. TIDY_BUDGET_S (default 180) bounds the time: files that were
 # not reached are counted and come first at the next run. Exit code 1 on a finding.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-budget=${TIDY_BUDGET_S:-300}
+budget=${TIDY_BUDGET_S:-180}
 jobs=${TANDEM_BUILD_JOBS:-$(nproc)}
 tree=build/release
 cache=$tree/lint

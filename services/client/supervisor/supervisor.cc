@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "common/base/file.h"
@@ -122,6 +123,7 @@ void Supervisor::WriteState() const {
 
 void Supervisor::StopAll() {
   std::vector<std::string> pid_files;
+  pid_files.reserve(std::size(kDaemons));
   for (const char* name : kDaemons) pid_files.push_back(run_dir_.PidFile(name));
   for (const std::string& line : StopInOrder(pid_files, kStopGrace)) LOG_INFO("{}", line);
   unlink(run_dir_.SupervisorState().c_str());
