@@ -25,7 +25,7 @@ required_rise=20
 # ---------------------------------------------------------------- stages
 
 stages=("packages" "build" "daemons, model, data" "supervised warm-up" "reinforcement learning (GRPO)")
-expected=("up to 120 s, 1 s when installed" "up to 6 min, 1 s when built" "5 s" "30 s" "4 min")
+expected=("up to 120 s, 1 s when installed" "up to 6 min on 2 cores, 1 s when built" "5 s" "15 s" "2 min")
 stage_number=0
 stage_start=0
 begin() {
