@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 import unittest
 from pathlib import Path
@@ -47,6 +48,29 @@ class ResumeTest(unittest.TestCase):
         for event in self.cluster.stream("trainer", "WatchJob", request, "JobEvent"):
             if event.WhichOneof("event") == "progress" and event.progress.step >= step and event.progress.phase == phase:
                 return
+
+    def stop_in_write_window(self, job_id: int) -> None:
+        """Stops the trainer's process (SIGSTOP) inside a write window: a set is still being written while nothing runs."""
+        messages = self.cluster.messages("arbiter")
+        get_state = self.cluster.channel("arbiter").unary_unary(
+            "/tandem.v1.Arbiter/GetState", messages.GetStateRequest.SerializeToString, messages.GetStateReply.FromString
+        )
+        writing = messages.SetState.Value("SET_STATE_WRITING")
+
+        def in_window() -> bool:
+            return any(s.state == writing for s in get_state(messages.GetStateRequest(), timeout=10).sets)
+
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if in_window():
+                self.cluster.kill("trainer", signal.SIGSTOP)
+                time.sleep(0.02)  # what the process had sent before it stopped has arrived
+                if in_window():
+                    return
+                self.cluster.kill("trainer", signal.SIGCONT)
+            elif self.cluster.job(job_id).state >= 4:
+                break
+        self.fail("the job ended, or a minute passed, before the trainer could be stopped in a write window")
 
     def restart(self, name: str) -> None:
         """kill -9 and a new process."""
@@ -109,25 +133,15 @@ class ResumeTest(unittest.TestCase):
     def test_trainer_killed_between_begin_write_and_commit(self) -> None:
         """The write window is torn, nobody reads it, and the job goes on from its checkpoint."""
         make_model(self.cluster.root / "wide", hidden_size=256, intermediate_size=1024, layers=8, heads=8, kv_heads=2, seed=3)
-        options = {"model_name_or_path": "wide", "max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 8}
+        options = {"model_name_or_path": "wide", "max_steps": 8, "save_steps": 2, "per_device_train_batch_size": 8}
         quiet_id = self.cluster.submit(grpo_job("quiet-wide", **options))
         self.cluster.wait_job(quiet_id)
         job_id = self.cluster.submit(grpo_job("killed-write", **options))
         self.cluster.wait_step(job_id, 2)
-        messages = self.cluster.messages("arbiter")
-        state = messages.GetStateRequest()
-        deadline = time.monotonic() + 60
-        writing = messages.SetState.Value("SET_STATE_WRITING")
-        while not any(s.state == writing for s in self.cluster.call("arbiter", "GetState", state, "GetStateReply").sets):
-            self.assertLess(time.monotonic(), deadline, "never saw the write window")
-            self.assertLess(self.cluster.job(job_id).state, 4, "the job ended before a write window was seen")
+        self.stop_in_write_window(job_id)
         self.restart("trainer")
-        lost = [line for line in self.cluster.log("arbiter").splitlines() if "how=lost" in line][-1]
-        token = next(word for word in lost.split() if word.startswith("token="))
-        commits = [line for line in self.cluster.log("arbiter").splitlines() if "set committed" in line]
-        self.assertFalse([line for line in commits if token in line.split()], "the window was closed before the kill")
         job = self.cluster.wait_job(job_id)
-        self.assertEqual(job.resumed_from_step, 2)
+        self.assertIn(job.resumed_from_step, (2, 4, 6))
         runs = self.cluster.root / "runs"
         self.assertEqual(weights(runs / "killed-write/final"), weights(runs / "quiet-wide/final"))
 
